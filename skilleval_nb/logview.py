@@ -1,0 +1,36 @@
+"""The log as lines of text, for the terminal; for anything more there is `load_log`."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from .errors import InputError, Problem
+from .log import read_records
+from .record import decision_of
+from .runs import LOG, resolve_runs_dir, run_id_of
+
+
+def log_lines(runs_dir: str | Path = "runs", *, set_name: str | None = None, limit: int = 20) -> list[str]:
+    """One line a run, the newest last: id, runner and model, rates with their denominators, Δ, gate, evidence.
+
+    Raises InputError where there is no log.
+    """
+    path = resolve_runs_dir(runs_dir) / LOG
+    if not path.exists():
+        raise InputError(Problem(str(path), "there is no log yet", "run a set first: skilleval run SET"))
+    newest: deque[str] = deque(maxlen=limit)
+    for record in read_records(path, kinds=("eval",)):
+        if set_name is not None and record.get("set") != set_name:
+            continue
+        decision = decision_of(record.get("cases") or [])
+        n = decision.graded
+        delta = "n/a" if decision.delta is None else f"{decision.delta * 100:+.0f}%"
+        evidence = (record.get("evidence") or {}).get("verdict") or "—"
+        model = " ".join(filter(None, (record.get("runner"), record.get("model"))))
+        rates = f"{decision.baseline_pass}/{n} → {decision.skill_pass}/{n}"
+        newest.append(
+            f"{run_id_of(record):<40} {model:<24} n={record.get('n')} {rates:>16} Δ {delta:>5} "
+            f"{record.get('gate')!s:<12} {evidence}"
+        )
+    return list(newest)

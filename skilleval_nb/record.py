@@ -1,0 +1,346 @@
+"""The forms of a trial and of a run on disk: the trial's line, and the record that a run leaves in the log.
+
+A record is always built from a run's header and its trials' lines, be the run finished, interrupted, resumed
+or reopened. Keys are camelCase, as the origin's readers expect; what was not measured is null or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .gate import CaseCells, Cell, Decision, Gate, decide, majority, percent
+from .values import Grade, Outcome, Trial, TrialKey, Usage
+
+SCHEMA = 1
+EVIDENCE_LIMIT = 120
+REFERENCE, CANDIDATE = "baseline", "skill"
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def trial_line(trial: Trial) -> dict[str, Any]:
+    """A trial as its line in trials.jsonl: whole text, every grade."""
+    answer = trial.answer
+    line = {
+        "caseId": trial.key.case_id,
+        "condition": trial.key.condition,
+        "trial": trial.key.trial,
+        "attempt": trial.attempt,
+        "outcome": trial.outcome.value,
+        **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_seconds(trial.latency_s)),
+    }
+    if trial.reused:
+        line["reused"] = True
+    if answer is not None:
+        usage = answer.usage
+        line |= _present(
+            model=answer.model,
+            stopReason=answer.stop_reason,
+            tokens=usage.as_list() if usage else None,
+            usageReason=answer.usage_reason,
+            costUsd=answer.cost_usd,
+            calls=answer.calls,
+            settings=dict(answer.settings) or None,
+            text=answer.text,
+        )
+    if trial.grades:
+        line["checks"] = [_grade_line(grade) for grade in trial.grades]
+    return line
+
+
+def _grade_line(grade: Grade) -> dict[str, Any]:
+    return {
+        "kind": grade.kind,
+        "passed": grade.passed,
+        **_present(
+            evidence=grade.evidence,
+            span=grade.span,
+            outcome=grade.outcome,
+            reason=grade.reason,
+            reasoning=grade.reasoning,
+            judgeModel=grade.judge_model,
+            judgeTokens=grade.judge_usage.as_list() if grade.judge_usage else None,
+            judgeCostUsd=grade.judge_cost_usd,
+            judgeLatencyS=_seconds(grade.judge_latency_s),
+            judgeCalls=grade.judge_calls,
+        ),
+    }
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def key_of(line: Mapping[str, Any]) -> TrialKey:
+    """The trial that a line tells of."""
+    return TrialKey(str(line["caseId"]), str(line["condition"]), int(line["trial"]))
+
+
+def is_measured(line: Mapping[str, Any]) -> bool:
+    """True where the line's outcome says something about the skill."""
+    return line.get("outcome") in (Outcome.PASSED, Outcome.FAILED)
+
+
+def latest(lines: Iterable[Mapping[str, Any]]) -> dict[TrialKey, Mapping[str, Any]]:
+    """The line that counts for each trial: the last measured one, else the last."""
+    found: dict[TrialKey, Mapping[str, Any]] = {}
+    for line in lines:
+        key = key_of(line)
+        if key not in found or is_measured(line) or not is_measured(found[key]):
+            found[key] = line
+    return found
+
+
+def build_record(
+    header: Mapping[str, Any],
+    lines: Iterable[Mapping[str, Any]],
+    *,
+    look: int = 1,
+    duration_s: float | None = None,
+    partial: str | None = None,
+    resumes: int = 0,
+) -> dict[str, Any]:
+    """The run's record: a superset of what the origin's readers parse.
+
+    `partial` says why trials were not started (`budget`, `interrupted`); None for a complete run.
+    """
+    attempts = [{name: value for name, value in line.items() if name != "text"} for line in lines]
+    trials = latest(attempts)
+    conditions: list[str] = list(header["conditions"])
+    cases = [_case(item, conditions, int(header["n"]), trials) for item in header["cases"]]
+    decision = decision_of(cases)
+    usage = _usage(attempts, conditions)
+    tokens = [Usage(*row["tokens"]) for row in usage if row["tokens"]]
+    total = sum(tokens[1:], tokens[0]) if tokens else None
+    measured = sum(is_measured(line) for line in trials.values())
+    planned = len(header["cases"]) * len(conditions) * int(header["n"])
+    return {
+        "kind": "eval",
+        "schema": SCHEMA,
+        **{name: header[name] for name in IDENTITY},
+        "graded": decision.graded,
+        "errors": decision.errors,
+        "baselinePass": decision.baseline_pass,
+        "skillPass": decision.skill_pass,
+        "delta": None if decision.delta is None else percent(decision.delta),
+        "gate": decision.gate.value,
+        "gateRange": [decision.worst[0], decision.best[0]],
+        "tokens": total and {"input": total.input_tokens, "output": total.output_tokens},
+        "dir": header["dir"],
+        **{name: header.get(name) for name in CONTEXT},
+        "conditions": conditions,
+        "trialsPlanned": planned,
+        "trialsMeasured": measured,
+        "trialsErrored": len(trials) - measured,
+        "outcomes": _counted(line["outcome"] for line in trials.values()),
+        "stopReasons": _counted(line.get("stopReason") for line in trials.values()),
+        "answeredModels": sorted({line["model"] for line in trials.values() if line.get("model")}),
+        "usage": usage,
+        "evidence": _evidence(cases, decision, int(header["n"]), look),
+        "durationS": _seconds(duration_s),
+        "partial": partial,
+        "resumes": resumes,
+        "cases": cases,
+    }
+
+
+IDENTITY = ("runId", "ts", "set", "skill", "model", "judgeModel", "n", "setHash", "skillHash", "judgeHash", "runner")
+CONTEXT = (
+    "delivery",
+    "requestedModel",
+    "resolvedModel",
+    "resolvedJudgeModel",
+    "judgeRunner",
+    "judgeN",
+    "runnerVersion",
+    "subset",
+    "confirm",
+    "maxDrop",
+    "settings",
+    "warnings",
+    "version",
+    "git",
+)
+
+
+def _counted(values: Iterable[str | None]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for value in values:
+        if value is not None:
+            counts[value] = counts.get(value, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _case(
+    item: Mapping[str, Any], conditions: Sequence[str], n: int, trials: Mapping[TrialKey, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """One case with its verdict and trials under each condition."""
+    results = []
+    for condition in conditions:
+        lines = [trials.get(TrialKey(item["id"], condition, number)) for number in range(1, n + 1)]
+        present = [line for line in lines if line is not None]
+        passes = sum(line["outcome"] == Outcome.PASSED for line in present)
+        measured = sum(is_measured(line) for line in present)
+        results.append(
+            {
+                "condition": condition,
+                "verdict": majority(passes, measured),
+                "passes": passes,
+                "measured": measured,
+                "planned": n,
+                "trials": [_compact(line) for line in present],
+            }
+        )
+    verdicts = {result["condition"]: result["verdict"] for result in results}
+    return {
+        "id": item["id"],
+        REFERENCE: verdicts.get(REFERENCE),
+        CANDIDATE: verdicts.get(CANDIDATE),
+        "difficulty": item.get("difficulty"),
+        "checks": [check["kind"] for check in item["checks"]],
+        "results": results,
+    }
+
+
+def _compact(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial as the log keeps it: no text, evidence no longer than a line."""
+    kept = ("trial", "outcome", "reason", "tokens", "latencyS", "costUsd", "model", "stopReason", "reused")
+    trial = {name: line[name] for name in kept if line.get(name) is not None}
+    if "reason" in trial:
+        trial["reason"] = clip(trial["reason"])
+    if line.get("attempt", 1) > 1:
+        trial["attempt"] = line["attempt"]
+    if checks := line.get("checks"):
+        trial["checks"] = [
+            {"passed": check.get("passed")}
+            | {name: clip(check[name]) for name in ("evidence",) if check.get(name)}
+            | {name: check[name] for name in ("judgeModel", "judgeTokens") if check.get(name) is not None}
+            for check in checks
+        ]
+    return trial
+
+
+def clip(text: str, limit: int = EVIDENCE_LIMIT) -> str:
+    """`text` on one line, cut to `limit` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _usage(attempts: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> list[dict[str, Any]]:
+    """The token ledger, one row a role and condition, attempts before a resume included.
+
+    `asked` counts trials or judgements, `reported` those whose tokens are known, `calls` retries too.
+    """
+    rows = []
+    for role in ("executor", "judge"):
+        for condition in conditions:
+            spent = [
+                entry
+                for line in attempts
+                if line["condition"] == condition and not line.get("reused")
+                for entry in (_judged(line) if role == "judge" else _answered(line))
+            ]
+            if not spent and role == "judge":
+                continue
+            known = [Usage(*entry["tokens"]) for entry in spent if entry["tokens"]]
+            costs = [entry["cost"] for entry in spent if entry["cost"] is not None]
+            times = [entry["latency"] for entry in spent if entry["latency"] is not None]
+            rows.append(
+                {
+                    "role": role,
+                    "condition": condition,
+                    "calls": sum(entry["calls"] for entry in spent),
+                    "asked": len(spent),
+                    "reported": len(known),
+                    "tokens": sum(known[1:], known[0]).as_list() if known else None,
+                    "costUsd": sum(costs) if costs else None,
+                    "latencyS": _seconds(sum(times)) if times else None,
+                }
+            )
+    return rows
+
+
+def _answered(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "calls": line.get("calls", 1),
+            "tokens": line.get("tokens"),
+            "cost": line.get("costUsd"),
+            "latency": line.get("latencyS"),
+        }
+    ]
+
+
+def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "calls": check.get("judgeCalls", 1),
+            "tokens": check.get("judgeTokens"),
+            "cost": check.get("judgeCostUsd"),
+            "latency": check.get("judgeLatencyS"),
+        }
+        for check in line.get("checks", ())
+        if check.get("judgeModel")
+    ]
+
+
+def decision_of(cases: Sequence[Mapping[str, Any]]) -> Decision:
+    """The gate's decision from a record's cases; the origin's records, which hold only verdicts, too."""
+    return decide(
+        [CaseCells(case["id"], _cell(case, REFERENCE), _cell(case, CANDIDATE)) for case in cases]
+    )
+
+
+def _cell(case: Mapping[str, Any], condition: str) -> Cell:
+    results = case.get("results")
+    if results is None:
+        verdict = case.get(condition)
+        return Cell(passes=int(verdict is True), measured=int(verdict is not None), planned=1)
+    for result in results:
+        if result["condition"] == condition:
+            return Cell(result["passes"], result["measured"], result["planned"])
+    return Cell(0, 0, 1)
+
+
+def _evidence(
+    cases: Sequence[Mapping[str, Any]], decision: Decision, n: int, look: int
+) -> dict[str, Any] | None:
+    """How far chance explains the difference; None where no case was measured in both conditions."""
+    if not decision.graded:
+        return None
+    from .stats import evidence_line, looks_p, summary
+
+    result = summary(baseline=_outcomes(cases, REFERENCE), skill=_outcomes(cases, CANDIDATE))
+    withheld = None
+    if decision.gate is Gate.NOT_MEASURED:
+        withheld = f"the gate depends on {decision.unmeasured_trials} unmeasured trials"
+    low, high = result.delta_ci
+    return {
+        "verdict": result.verdict if withheld is None else None,
+        "scope": result.scope if withheld is None else None,
+        "withheld": withheld,
+        "pSet": result.p_set,
+        "pCases": result.p_cases,
+        "pLooks": looks_p(p=result.p_set, look=look),
+        "look": look,
+        "delta": result.delta,
+        "deltaLow": low,
+        "deltaHigh": high,
+        "baselineRate": result.base_rate,
+        "skillRate": result.skill_rate,
+        "line": evidence_line(result, n_trials=n, look=look, withheld=withheld),
+    }
+
+
+def _outcomes(cases: Sequence[Mapping[str, Any]], condition: str) -> list[list[bool | None]]:
+    """True, False or None for every planned trial of every case."""
+    found = []
+    for case in cases:
+        result = next(result for result in case["results"] if result["condition"] == condition)
+        by_number = {trial["trial"]: trial["outcome"] for trial in result["trials"]}
+        words = {Outcome.PASSED: True, Outcome.FAILED: False}
+        found.append([words.get(by_number.get(number, "")) for number in range(1, result["planned"] + 1)])
+    return found

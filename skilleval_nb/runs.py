@@ -1,0 +1,204 @@
+"""A run to look at: its numbers as frames, its result as text and HTML, its transcripts one call away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import Problem, RunNotFound
+from .folder import RunFolder
+from .gate import Gate
+from .log import count_looks, read_records
+from .paths import project_root
+from .record import build_record, decision_of, key_of, latest
+from .text import exit_code, result_lines
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LOG = "log.jsonl"
+
+
+class Run:
+    """One execution of a set.
+
+    `record` is what the log holds (camelCase keys), `folder` where the transcripts are, or None where only
+    the log knows the run. In a notebook a run shows itself.
+    """
+
+    def __init__(self, record: Mapping[str, Any], folder: Path | None = None) -> None:
+        self.record = record
+        self.folder = folder
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return str(self.record["runId"])
+
+    @property
+    def gate(self) -> Gate:
+        """The ship decision."""
+        return Gate(self.record["gate"])
+
+    @property
+    def delta(self) -> float | None:
+        """Skill rate minus baseline rate over the cases measured in both, in [−1, 1]; None: none was."""
+        return decision_of(self.record["cases"]).delta
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with: 0, 1 or 3."""
+        return exit_code(self.record)
+
+    @property
+    def cases(self) -> pl.DataFrame:
+        """One row a case and condition; columns as `load_log(level="case")`."""
+        return self._frame("case")
+
+    @property
+    def trials(self) -> pl.DataFrame:
+        """One row a trial that was started; columns as `load_log(level="trial")`."""
+        return self._frame("trial")
+
+    @property
+    def checks(self) -> pl.DataFrame:
+        """One row a check of a trial; columns as `load_log(level="check")`."""
+        return self._frame("check")
+
+    def transcript(self, case: str, condition: str, trial: int = 1) -> str:
+        """The whole answer of one trial, as it came.
+
+        Raises RunNotFound where the run has no such trial, the trial has no answer, or its folder is gone.
+        """
+        if self.folder is None or not self.folder.is_dir():
+            raise RunNotFound(
+                Problem(self.id, "the transcripts are not here: only the log knows this run", "run the set again")
+            )
+        lines = [
+            line
+            for line in RunFolder(self.folder).lines()
+            if (line.get("caseId"), line.get("condition"), line.get("trial")) == (case, condition, trial)
+        ]
+        if not lines:
+            known = ", ".join(str(item["id"]) for item in self.record["cases"][:20])
+            raise RunNotFound(Problem(self.id, f"no trial {case}.{condition}.{trial}", f"cases: {known}"))
+        line = latest(lines)[key_of(lines[0])]
+        if "text" not in line:
+            raise RunNotFound(Problem(self.id, f"{case}.{condition}.{trial} has no answer ({line.get('reason')})"))
+        return str(line["text"])
+
+    def __str__(self) -> str:
+        """The result, as the command line prints it."""
+        lines = result_lines(self.record)
+        if self.folder is not None:
+            lines.append(f'transcripts {self.record["dir"]} · open: se.load_run("{self.id}")')
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """The same as text: a run is its result."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from .html import run_html
+
+        return run_html(self.record)
+
+    def _frame(self, level: str) -> pl.DataFrame:
+        from .frames import frame_of
+
+        return frame_of([dict(self.record)], level)
+
+
+def load_run(id_or_folder: str | Path, runs_dir: str | Path = "runs") -> Run:
+    """Reopens a finished or interrupted run by its id, its folder, or `"last"`.
+
+    A run whose folder is gone is read from the log, without transcripts.
+    Raises RunNotFound where neither knows it.
+    """
+    runs = resolve_runs_dir(runs_dir)
+    folder = find_folder(id_or_folder, runs)
+    if folder is not None:
+        return from_folder(folder)
+    if (runs / LOG).exists():
+        wanted = str(id_or_folder)
+        record = None
+        for found in read_records(runs / LOG, contains=None if wanted == "last" else wanted):
+            if "cases" in found and wanted in ("last", run_id_of(found)):
+                record = found
+        if record is not None:
+            return Run({**record, "runId": run_id_of(record)})
+    raise RunNotFound(
+        Problem(str(id_or_folder), f"no such run in {runs_dir}", 'see se.load_log(level="run") or `skilleval log`')
+    )
+
+
+def from_folder(folder: Path) -> Run:
+    """The run of a folder: the log's record where the run ended by itself, else one made from its trials."""
+    run = RunFolder(folder)
+    try:
+        header = run.read_header()
+    except (OSError, ValueError) as error:
+        raise RunNotFound(Problem(str(folder), f"this is no run's folder ({error})")) from None
+    record = None
+    log = folder.parent / LOG
+    if log.exists():
+        for found in read_records(log, contains=folder.name):
+            if run_id_of(found) == folder.name and "cases" in found:
+                record = found
+    if record is None or record.get("schema") is None:
+        record = build_record(header, run.lines(), look=look_of(header, log), partial="interrupted")
+    return Run(record, folder)
+
+
+def look_of(header: Mapping[str, Any], log: Path) -> int:
+    """The number of this look: runs of the same set, model, judge and delivery since the last confirmation, and this."""
+    if not log.exists():
+        return 1
+    return 1 + count_looks(
+        log,
+        set_hash=header["setHash"],
+        model=header["model"],
+        judge_model=header["judgeModel"],
+        delivery=header["delivery"],
+    )
+
+
+def run_id_of(record: Mapping[str, Any]) -> str:
+    """A record's run id; for the origin's records the last part of their folder."""
+    return str(record.get("runId") or str(record.get("dir", "")).rpartition("/")[2])
+
+
+def resolve_runs_dir(runs_dir: str | Path, root: Path | None = None) -> Path:
+    """`runs_dir` as a path; a relative one is relative to the project's root."""
+    path = Path(runs_dir)
+    return path if path.is_absolute() else (root or project_root(Path.cwd())) / path
+
+
+def find_folder(id_or_folder: str | Path, runs: Path, set_name: str | None = None) -> Path | None:
+    """The folder of a run; of `"last"` the newest one (of that set, if named); None where there is none."""
+    if id_or_folder == "last":
+        folders = [path.parent for path in runs.glob("*/run.json")] if runs.is_dir() else []
+        if set_name is not None:
+            folders = [path for path in folders if _set_of(path) == set_name]
+        return max(folders, key=_age, default=None)
+    given = Path(id_or_folder)
+    for folder in (given, runs / given):
+        if (folder / "run.json").is_file():
+            return folder.resolve()
+    return None
+
+
+def _set_of(folder: Path) -> str | None:
+    try:
+        return str(RunFolder(folder).read_header().get("set"))
+    except (OSError, ValueError):
+        return None
+
+
+def _age(folder: Path) -> tuple[str, int]:
+    """Sorts by stamp, then by the suffix that runs of the same second get."""
+    stamp, _, _ = folder.name.partition("-")
+    return stamp, (folder / "run.json").stat().st_mtime_ns
+
+

@@ -1,0 +1,185 @@
+"""What a run was asked to do: arguments, environment and the set's own wishes, settled once, before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .cases import EvalSet
+from .errors import InputError, Problem
+from .runners import BUILT_IN, Runner, choose, create, names
+
+CONDITIONS = ("baseline", "skill")
+DEFAULT_MODEL = "haiku"
+DEFAULT_JUDGE = "sonnet"
+DEFAULT_CONCURRENCY = 8
+DEFAULT_TIMEOUT_S = 180.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settled settings of one run.
+
+    `model` is the name the run goes by: what was asked for, or the runner's one model. `requested_model` is
+    what was asked for in any case. `warnings` are shown with the result.
+    """
+
+    runner: Runner
+    runner_spec: str
+    model: str
+    requested_model: str
+    judge_runner: Runner
+    judge_spec: str
+    judge_model: str
+    judge_n: int = 1
+    n: int = 1
+    conditions: tuple[str, ...] = CONDITIONS
+    concurrency: int = DEFAULT_CONCURRENCY
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    max_cost_usd: float | None = None
+    max_tokens_total: int | None = None
+    confirm: bool = False
+    max_drop: float | None = None
+    warnings: tuple[str, ...] = ()
+    choice: str = ""
+
+    @property
+    def runners(self) -> tuple[Runner, ...]:
+        """The runners in use, each once."""
+        return (self.runner,) if self.judge_runner is self.runner else (self.runner, self.judge_runner)
+
+
+def settle(
+    eval_set: EvalSet,
+    *,
+    runner: str | Runner = "auto",
+    model: str | None = None,
+    judge_model: str | None = None,
+    judge_n: int = 1,
+    n: int | None = None,
+    conditions: Sequence[str] = CONDITIONS,
+    concurrency: int | None = None,
+    timeout_s: float | None = None,
+    max_cost_usd: float | None = None,
+    max_tokens_total: int | None = None,
+    confirm: bool = False,
+    max_drop: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Argument, else environment (`EVAL_MODEL`, `EVAL_N`, `EVAL_JUDGE_MODEL`), else the set, else the default.
+
+    `judge_model` may name its runner too: `anthropic:sonnet`.
+    Raises InputError with all settings that cannot be, and RunnerUnavailable where a runner cannot start.
+    """
+    env = os.environ if environment is None else environment
+    problems: list[Problem] = []
+    n_settled = _count(n, env.get("EVAL_N"), problems)
+    _check_numbers(
+        problems,
+        judge_n=judge_n,
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+        max_cost_usd=max_cost_usd,
+        max_tokens_total=max_tokens_total,
+    )
+    if judge_n % 2 == 0:
+        problems.append(Problem("judge_n", f"is {judge_n}: an even number of votes can tie", "use an odd one"))
+    if max_drop is not None and not 0 <= max_drop <= 1:
+        problems.append(Problem("max_drop", f"is {max_drop}: it is a rate from 0 to 1"))
+    for name in conditions:
+        if name not in CONDITIONS:
+            problems.append(Problem("conditions", f"unknown condition {name!r}", f"use {', '.join(CONDITIONS)}"))
+    if not conditions or len(set(conditions)) < len(conditions):
+        problems.append(Problem("conditions", "must name each condition once, and at least one"))
+    if problems:
+        raise InputError(problems)
+
+    spec, reason = choose() if runner == "auto" else (runner, "")
+    executor = create(spec) if isinstance(spec, str) else spec
+    spec = spec if isinstance(spec, str) else executor.name
+    requested = model or env.get("EVAL_MODEL") or eval_set.model or DEFAULT_MODEL
+    asked_judge = judge_model or env.get("EVAL_JUDGE_MODEL")
+    judge_runner, judge_spec, judge_name = _judge(asked_judge, executor, spec)
+    settled = Settings(
+        runner=executor,
+        runner_spec=spec,
+        model=executor.fixed_model or requested,
+        requested_model=requested,
+        judge_runner=judge_runner,
+        judge_spec=judge_spec,
+        judge_model=judge_runner.fixed_model or judge_name,
+        judge_n=judge_n,
+        n=n_settled,
+        conditions=tuple(conditions),
+        concurrency=min(concurrency or DEFAULT_CONCURRENCY, executor.max_concurrency or 10**6),
+        timeout_s=float(timeout_s or DEFAULT_TIMEOUT_S),
+        max_cost_usd=max_cost_usd,
+        max_tokens_total=max_tokens_total,
+        confirm=confirm,
+        max_drop=max_drop,
+        choice=f"runner {spec}: {reason}" if reason else "",
+    )
+    return _with_warnings(settled, eval_set, asked=model or env.get("EVAL_MODEL"))
+
+
+def _count(argument: int | None, variable: str | None, problems: list[Problem]) -> int:
+    """`n`, a whole number from 1."""
+    if argument is None and not variable:
+        return 1
+    where, value = ("n", argument) if argument is not None else ("EVAL_N", variable)
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        problems.append(Problem(where, f"is {value!r}: it counts runs a case, a whole number from 1"))
+        return 1
+    return number
+
+
+def _check_numbers(problems: list[Problem], **numbers: float | None) -> None:
+    for name, value in numbers.items():
+        if value is not None and (isinstance(value, bool) or not value > 0):
+            problems.append(Problem(name, f"is {value!r}: it must be more than 0"))
+
+
+def _judge(asked: str | None, executor: Runner, spec: str) -> tuple[Runner, str, str]:
+    """The judge's runner, its spec and the model asked for; the executor's runner unless another is named."""
+    prefix, colon, rest = (asked or "").partition(":")
+    if colon and rest and (prefix in BUILT_IN or prefix in names()):
+        same = prefix == spec
+        return (executor if same else create(prefix)), prefix, rest
+    return executor, spec, asked or DEFAULT_JUDGE
+
+
+def _with_warnings(settings: Settings, eval_set: EvalSet, asked: str | None) -> Settings:
+    from dataclasses import replace
+
+    warnings = list(settings.warnings)
+    if settings.n % 2 == 0:
+        warnings.append(f"n = {settings.n} is even: a case can tie, and a tie is a FAIL in both conditions")
+    fixed = settings.runner.fixed_model
+    if fixed and asked and asked != fixed:
+        warnings.append(f"the runner {settings.runner.name} has one model, {fixed}: {asked!r} was not used")
+    if eval_set.judge_checks:
+        same_runner = settings.judge_runner is settings.runner
+        if same_runner and settings.judge_runner.name == "local":
+            warnings.append(
+                f"{settings.judge_model} grades the judge checks and is not fit to judge: its verdicts are close to"
+                " chance; name a judge, such as judge_model='anthropic:sonnet'"
+            )
+        sent = settings.runner.resolve_model(settings.model)
+        if same_runner and settings.judge_runner.resolve_model(settings.judge_model) == sent:
+            warnings.append(f"the judge is the model under test ({sent}): use a stronger one, or another")
+    return replace(settings, warnings=tuple(warnings))
+
+
+def check_runnable(eval_set: EvalSet) -> None:
+    """Raises InputError where the set can be read but not run: its skill is not there."""
+    if eval_set.skill_path is None:
+        what = f"the skill {eval_set.skill_ref!r} was not found" if eval_set.skill_ref else "the set names no skill"
+        fix = "correct `skill` in the set, or give skill_path (--skill)"
+        raise InputError(Problem(f"{eval_set.path.name} → skill", what, fix))
+
+

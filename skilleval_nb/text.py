@@ -1,0 +1,130 @@
+"""A run in plain words: what the terminal prints, and what a notebook says too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .gate import Gate, gate_lines, rate_line
+from .record import CANDIDATE, REFERENCE, decision_of
+from .values import Outcome
+
+
+def title_line(record: Mapping[str, Any]) -> str:
+    """Which set, on what, how delivered, how often, and the how-manieth look at it."""
+    parts = [str(record["set"]), " ".join(filter(None, (record.get("runner"), record.get("model"))))]
+    parts += [record["delivery"]] if record.get("delivery") else []
+    parts.append(f"n={record.get('n', 1)}")
+    look = (record.get("evidence") or {}).get("look")
+    return " · ".join([*parts, *([f"look {look}"] if look else [])])
+
+
+def result_lines(record: Mapping[str, Any]) -> list[str]:
+    """The result as SPEC §4 words it: rates, gate, evidence, what was measured, warnings."""
+    decision = decision_of(record["cases"])
+    lines = [title_line(record), rate_line(decision), *gate_lines(decision)]
+    evidence = record.get("evidence")
+    lines.append(evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions")
+    if (held := held_line(record)) is not None:
+        lines.append(held)
+    lines.append(measured_line(record))
+    if record.get("subset"):
+        lines.append(f"subset: {len(record['cases'])} of the set's cases were run")
+    if record.get("partial"):
+        started = record["trialsMeasured"] + record["trialsErrored"]
+        lines.append(f"partial ({record['partial']}): {started}/{record['trialsPlanned']} trials were started")
+    lines += [f"warning: {warning}" for warning in record.get("warnings") or ()]
+    return lines
+
+
+def held_line(record: Mapping[str, Any]) -> str | None:
+    """Whether the interval excludes a drop as large as `max_drop`; None where no such limit was given."""
+    limit = record.get("maxDrop")
+    if limit is None:
+        return None
+    held = is_held(record)
+    low = (record.get("evidence") or {}).get("deltaLow")
+    if held is None or low is None:
+        return f"max drop {limit:.0%}: not measured"
+    verdict = "held" if held else "not held"
+    return f"max drop {limit:.0%}: {verdict} (the interval of Δ begins at {low * 100:+.0f}%)"
+
+
+def is_held(record: Mapping[str, Any]) -> bool | None:
+    """True where the lower end of Δ's interval is above −`max_drop`; None without a limit or a measurement."""
+    limit, evidence = record.get("maxDrop"), record.get("evidence")
+    if limit is None or not evidence or record["gate"] == Gate.NOT_MEASURED:
+        return None
+    return bool(evidence["deltaLow"] > -limit)
+
+
+def exit_code(record: Mapping[str, Any]) -> int:
+    """0 passed (or nothing to run), 1 measured and not passed, 3 not measured."""
+    if not record["cases"]:
+        return 0
+    if record["gate"] == Gate.NOT_MEASURED:
+        return 3
+    if record.get("maxDrop") is not None:
+        return 0 if is_held(record) else 1
+    return 0 if record["gate"] == Gate.PASS else 1
+
+
+def measured_line(record: Mapping[str, Any]) -> str:
+    """How much was measured, what flipped, and what it took."""
+    planned, measured = record["trialsPlanned"], record["trialsMeasured"]
+    parts = [f"measured {measured}/{planned} trials", _errors(record), *_flips(record)]
+    parts += _stops(record)
+    parts += _tokens(record)
+    if record.get("durationS") is not None:
+        parts.append(f"{record['durationS']:.0f} s")
+    return " · ".join(parts)
+
+
+def _errors(record: Mapping[str, Any]) -> str:
+    count = record["trialsErrored"]
+    kinds = {
+        name: number for name, number in record["outcomes"].items() if name not in (Outcome.PASSED, Outcome.FAILED)
+    }
+    detail = ", ".join(f"{name} {number}" for name, number in kinds.items())
+    return f"{count} error{'s' if count != 1 else ''}{f' ({detail})' if detail else ''}"
+
+
+def _flips(record: Mapping[str, Any]) -> list[str]:
+    both = [case for case in record["cases"] if case.get(REFERENCE) is not None and case.get(CANDIDATE) is not None]
+    up = [case["id"] for case in both if case[CANDIDATE] and not case[REFERENCE]]
+    down = [case["id"] for case in both if case[REFERENCE] and not case[CANDIDATE]]
+    if not both:
+        return []
+    named = ", ".join(down[:5]) + (f" and {len(down) - 5} more" if len(down) > 5 else "")
+    return [f"flipped to pass {len(up)}", f"to fail {len(down)}{f': {named}' if down else ''}"]
+
+
+def _stops(record: Mapping[str, Any]) -> list[str]:
+    stops = record.get("stopReasons") or {}
+    words = (("max_tokens", "cut at max_tokens"), ("refusal", "refused by the model"))
+    return [f"{stops[name]} answers {said}" for name, said in words if stops.get(name)]
+
+
+def _tokens(record: Mapping[str, Any]) -> list[str]:
+    """Input (cached or not) and output by condition; a judge's apart; absence is said."""
+    rows = {(row["role"], row["condition"]): row for row in record["usage"]}
+    conditions = [name for name in record["conditions"] if rows.get(("executor", name), {}).get("tokens")]
+    if not conditions:
+        return ["tokens not reported"]
+    sent = " → ".join(str(_sent(rows["executor", name])) for name in conditions)
+    back = " → ".join(str(rows["executor", name]["tokens"][1] or 0) for name in conditions)
+    text = f"tokens in {sent}, out {back}"
+    reported = sum(row["reported"] for row in record["usage"] if row["role"] == "executor")
+    asked = sum(row["asked"] for row in record["usage"] if row["role"] == "executor")
+    if reported < asked:
+        text += f" (reported for {reported} of {asked})"
+    judged = [row for row in record["usage"] if row["role"] == "judge" and row["tokens"]]
+    if judged:
+        text += f"; judge in {sum(map(_sent, judged))}, out {sum(row['tokens'][1] or 0 for row in judged)}"
+    costs = [row["costUsd"] for row in record["usage"] if row["costUsd"] is not None]
+    return [text, *([f"${sum(costs):.4f}"] if costs else [])]
+
+
+def _sent(row: Mapping[str, Any]) -> int:
+    read, _, cache_read, cache_write = row["tokens"]
+    return (read or 0) + (cache_read or 0) + (cache_write or 0)
