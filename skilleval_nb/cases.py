@@ -79,7 +79,8 @@ class EvalSet:
     def __repr__(self) -> str:
         """Short enough for a cell's output."""
         checks = sum(len(case.checks) for case in self.cases)
-        return f"EvalSet({self.name!r}, {self.kind}, {len(self.cases)} cases, {checks} checks, skill={self.skill_ref!r})"
+        counts = f"{len(self.cases)} cases, {checks} checks"
+        return f"EvalSet({self.name!r}, {self.kind}, {counts}, skill={self.skill_ref!r})"
 
 
 def _fields(check: Check) -> list[str]:

@@ -23,24 +23,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 SetPath = Annotated[Path, typer.Argument(help="a set file, such as sets/typed-python.json", metavar="SET")]
-SetPaths = Annotated[Optional[list[Path]], typer.Argument(help="set files, or folders of them; default: sets/")]  # noqa: UP045
+SetPaths = Annotated[
+    Optional[list[Path]], typer.Argument(help="set files, or folders of them; default: sets/")
+]
 RunsDir = Annotated[Path, typer.Option(help="where runs and their log are, from the project's root")]
-RunnerName = Annotated[str, typer.Option("--runner", "-r", help="auto, anthropic, claude, local, replay:FILE, record:FILE:RUNNER, …")]
-Model = Annotated[Optional[str], typer.Option("--model", "-m", help="else EVAL_MODEL, the set's, haiku")]  # noqa: UP045
-JudgeModel = Annotated[Optional[str], typer.Option(help="else EVAL_JUDGE_MODEL, sonnet; anthropic:sonnet names a runner too")]  # noqa: UP045
+RunnerName = Annotated[
+    str,
+    typer.Option("--runner", "-r", help="auto, anthropic, claude, local, replay:FILE, record:FILE:RUNNER, …"),
+]
+Model = Annotated[Optional[str], typer.Option("--model", "-m", help="else EVAL_MODEL, the set's, haiku")]
+JudgeModel = Annotated[
+    Optional[str], typer.Option(help="else EVAL_JUDGE_MODEL, sonnet; anthropic:sonnet names a runner too")
+]
 JudgeN = Annotated[int, typer.Option(help="votes a judge check, odd")]
-Number = Annotated[Optional[int], typer.Option("-n", help="trials a case and condition; else EVAL_N, 1")]  # noqa: UP045
-SkillPath = Annotated[Optional[Path], typer.Option("--skill", help="this SKILL.md in place of the set's own")]  # noqa: UP045
-CaseIds = Annotated[Optional[list[str]], typer.Option("--case", help="only this case; may be given again")]  # noqa: UP045
-Concurrency = Annotated[Optional[int], typer.Option(help="trials at a time, default 8")]  # noqa: UP045
-TimeoutS = Annotated[Optional[float], typer.Option(help="seconds for a trial's executor and for a judge call, default 180")]  # noqa: UP045
-MaxCost = Annotated[Optional[float], typer.Option(help="start no more trials once this much was spent")]  # noqa: UP045
-MaxTokens = Annotated[Optional[int], typer.Option(help="start no more trials once so many tokens were used")]  # noqa: UP045
+Number = Annotated[Optional[int], typer.Option("-n", help="trials a case and condition; else EVAL_N, 1")]
+SkillPath = Annotated[Optional[Path], typer.Option("--skill", help="this SKILL.md in place of the set's own")]
+CaseIds = Annotated[Optional[list[str]], typer.Option("--case", help="only this case; may be given again")]
+Concurrency = Annotated[Optional[int], typer.Option(help="trials at a time, default 8")]
+TimeoutS = Annotated[
+    Optional[float], typer.Option(help="seconds for a trial's executor and for a judge call, default 180")
+]
+MaxCost = Annotated[Optional[float], typer.Option(help="start no more trials once this much was spent")]
+MaxTokens = Annotated[Optional[int], typer.Option(help="start no more trials once so many tokens were used")]
 
 
 @app.command()
 def run(
-    set: SetPath,  # noqa: A002 - the word users know
+    set: SetPath,
     runner: RunnerName = "auto",
     model: Model = None,
     judge_model: JudgeModel = None,
@@ -52,11 +61,17 @@ def run(
     timeout_s: TimeoutS = None,
     max_cost_usd: MaxCost = None,
     max_tokens_total: MaxTokens = None,
-    confirm: Annotated[bool, typer.Option("--confirm", help="this run settles it: looks are counted anew after it")] = False,  # noqa: FBT002
-    max_drop: Annotated[Optional[float], typer.Option(help="pass while Δ's interval stays above minus this rate")] = None,  # noqa: UP045
-    resume: Annotated[Optional[str], typer.Option(help='a run id or "last": run only what it still lacks')] = None,  # noqa: UP045
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="this run settles it: looks are counted anew after it")
+    ] = False,
+    max_drop: Annotated[
+        Optional[float], typer.Option(help="pass while Δ's interval stays above minus this rate")
+    ] = None,
+    resume: Annotated[
+        Optional[str], typer.Option(help='a run id or "last": run only what it still lacks')
+    ] = None,
     runs_dir: RunsDir = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,  # noqa: FBT002
+    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
 ) -> None:
     """Run a set with and without its skill, and say whether the skill moves the number."""
     from .engine import run_set
@@ -77,7 +92,7 @@ def run(
 @app.command()
 def validate(
     sets: SetPaths = None,
-    strict: Annotated[bool, typer.Option("--strict", help="unknown keys are errors")] = False,  # noqa: FBT002
+    strict: Annotated[bool, typer.Option("--strict", help="unknown keys are errors")] = False,
 ) -> None:
     """Check sets and their skills; every problem with its place, no model call."""
     from .errors import InputError
@@ -87,7 +102,7 @@ def validate(
     failed = False
     for path in _set_files(sets):
         try:
-            eval_set = _load(path, strict)
+            eval_set = _load(path, strict=strict)
             check_runnable(eval_set)
             assert eval_set.skill_path is not None
             skill = load_skill(eval_set.skill_path)
@@ -103,7 +118,7 @@ def validate(
 
 @app.command()
 def plan(
-    set: SetPath,  # noqa: A002
+    set: SetPath,
     runner: RunnerName = "auto",
     model: Model = None,
     judge_model: JudgeModel = None,
@@ -128,7 +143,7 @@ def plan(
 def report(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help='a run id, its folder, or "last"')] = "last",
     runs_dir: RunsDir = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,  # noqa: FBT002
+    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
 ) -> None:
     """Show the result of an earlier run again; ends with that run's exit code."""
     from .runs import load_run
@@ -143,7 +158,7 @@ def report(
 
 @app.command(name="log")
 def show_log(
-    set: Annotated[Optional[str], typer.Option(help="only this set's runs")] = None,  # noqa: A002, UP045
+    set: Annotated[Optional[str], typer.Option(help="only this set's runs")] = None,
     limit: Annotated[int, typer.Option(help="the newest so many")] = 20,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
@@ -191,7 +206,9 @@ def fetch_model() -> None:
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab(
     context: typer.Context,
-    copy_only: Annotated[bool, typer.Option("--copy-only", help="copy the notebooks, do not open them")] = False,  # noqa: FBT002
+    copy_only: Annotated[
+        bool, typer.Option("--copy-only", help="copy the notebooks, do not open them")
+    ] = False,
 ) -> None:
     """Copy the notebooks beside your sets and open JupyterLab; other options go to JupyterLab."""
     from .lab import copy_notebooks, open_lab
@@ -203,7 +220,7 @@ def lab(
         raise typer.Exit(open_lab(target, context.args))
 
 
-def _load(path: Path, strict: bool = False) -> EvalSet:  # noqa: FBT001, FBT002
+def _load(path: Path, *, strict: bool = False) -> EvalSet:
     from .sets import load_set
 
     return load_set(path, strict=strict)
@@ -229,24 +246,16 @@ def _print_json(record: Any) -> None:
 
 def main() -> None:
     """The `skilleval` command."""
-    from click import Abort, ClickException
-
     from .errors import InputError, SkillevalError
 
     try:
-        code = app(standalone_mode=False)
-    except ClickException as error:
-        error.show()
-        code = error.exit_code
+        app()
     except InputError as error:
         typer.echo(str(error), err=True)
-        code = 2
-    except SkillevalError as error:
-        typer.echo(str(error), err=True)
-        code = 3
-    except (KeyboardInterrupt, Abort):
-        code = 130
-    sys.exit(code)
+        sys.exit(2)
+    except (SkillevalError, OSError) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(3)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,10 @@ class Coverage:
     @property
     def text(self) -> str:
         """The tags counted, and the advice."""
-        counts = f"{self.easy} easy, {self.realistic} realistic, {self.adversarial} adversarial, {self.untagged} untagged"
+        counts = (
+            f"{self.easy} easy, {self.realistic} realistic, {self.adversarial} adversarial,"
+            f" {self.untagged} untagged"
+        )
         advice = {
             "untagged": "no case has a difficulty: tag them 1 (toy), 2 (realistic) or 3 (adversarial)",
             "darkroom": "a dark room: no case is of difficulty 2 or more, so the set can reveal nothing",

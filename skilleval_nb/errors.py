@@ -1,16 +1,17 @@
 """Every exception of the package.
 
-    SkillevalError
-    ├── InputError             what was asked cannot be done; nothing was run (exit code 2)
-    │   ├── SetError           a set file: all its problems at once
-    │   ├── SkillError         a SKILL.md that cannot be read
-    │   ├── PatternError       a regular expression that does not compile
-    │   ├── RunnerUnavailable  no such runner, or it cannot start here
-    │   ├── MissingExtra       an optional part of the package is not installed
-    │   ├── RecordingMissing   `replay` was asked for an answer that was never recorded
-    │   └── RunNotFound        no run under that id or folder, or it cannot be resumed
-    ├── RunnerFailure          one call failed; the engine turns it into the trial's outcome
-    └── LogWarning             a warning, not an error: lines of the log that could not be read
+SkillevalError
+├── InputError             what was asked cannot be done; nothing was run (exit code 2)
+│   ├── SetError           a set file: all its problems at once
+│   ├── SkillError         a SKILL.md that cannot be read
+│   ├── PatternError       a regular expression that does not compile
+│   ├── LeavesRoot         a path in a file that points outside the project
+│   ├── RunnerUnavailable  no such runner, or it cannot start here
+│   ├── MissingExtra       an optional part of the package is not installed
+│   ├── RecordingMissing   `replay` was asked for an answer that was never recorded
+│   └── RunNotFound        no run under that id or folder, or it cannot be resumed
+├── RunnerFailure          one call failed; the engine turns it into the trial's outcome
+└── LogWarning             a warning, not an error: lines of the log that could not be read
 """
 
 from __future__ import annotations
@@ -50,9 +51,7 @@ class InputError(SkillevalError):
     def __init__(self, problems: str | Problem | Iterable[Problem]) -> None:
         if isinstance(problems, str):
             problems = Problem("", problems)
-        self.problems: tuple[Problem, ...] = (
-            (problems,) if isinstance(problems, Problem) else tuple(problems)
-        )
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 
 
@@ -68,6 +67,10 @@ class PatternError(InputError):
     """A pattern is not a valid regular expression of its dialect."""
 
 
+class LeavesRoot(InputError):
+    """A path from a file points outside the folders that the file may reach."""
+
+
 class RunnerUnavailable(InputError):
     """No runner of that name, or it cannot start on this machine."""
 
@@ -76,9 +79,7 @@ class MissingExtra(InputError):
     """An optional part of the package is needed and not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            Problem("", f"{what} is not installed", f"pip install 'skilleval_nb[{extra}]'")
-        )
+        super().__init__(Problem("", f"{what} is not installed", f"pip install 'skilleval_nb[{extra}]'"))
 
 
 class RecordingMissing(InputError):

@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ class RunFolder:
             if keep < data_end:
                 file.truncate(keep)
 
-    def add_text(self, case_id: str, condition: str, trial: int, planned: int, outcome: str, text: str) -> None:
+    def add_text(
+        self, case_id: str, condition: str, trial: int, planned: int, outcome: str, text: str
+    ) -> None:
         """Takes a trial's answer for the transcript, which is written once all `planned` trials are there."""
         texts = self._texts.setdefault((case_id, condition), {})
         texts[trial] = (outcome, text)
@@ -139,7 +142,7 @@ class RunFolder:
     def _write_transcript(self, case_id: str, condition: str) -> None:
         texts = sorted(self._texts.pop((case_id, condition)).items())
         parts = [texts[0][1][1]]
-        for (before, (outcome_before, _)), (number, (outcome, text)) in zip(texts, texts[1:], strict=False):
+        for (before, (outcome_before, _)), (number, (outcome, text)) in pairwise(texts):
             above = f"above: trial {before}, {outcome_before}"
             parts.append(f"\n\n{NEXT_RUN} ({above}; below: trial {number}, {outcome})\n\n{text}")
         data = self._masked("".join(parts)).encode("utf-8", "replace")

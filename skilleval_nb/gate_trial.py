@@ -23,9 +23,7 @@ class GateTrials:
         self._attempts = attempts or {}
         self._cases = {case.id: case for case in plan.cases}
         self._conditions = {condition.name: condition for condition in plan.conditions}
-        self._judge = Judge(
-            settings.judge_runner, settings.judge_model, settings.judge_n, settings.timeout_s
-        )
+        self._judge = Judge(settings.judge_runner, settings.judge_model, settings.judge_n, settings.timeout_s)
 
     async def perform(self, key: TrialKey) -> Trial:
         """One trial from question to outcome."""

@@ -202,5 +202,3 @@ def _cost(model: str, reply: Answer | None, latency_s: float) -> dict[str, Any]:
 def _clip(text: str, limit: int = 80) -> str:
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-

@@ -22,7 +22,9 @@ def shipped(name: str) -> Path:
     for folder in (package / "_shipped" / name, package.parent / name):
         if folder.is_dir():
             return folder
-    raise InputError(Problem(name, "these files did not come with the installation", "install skilleval_nb again"))
+    raise InputError(
+        Problem(name, "these files did not come with the installation", "install skilleval_nb again")
+    )
 
 
 def copy_notebooks(target: Path) -> tuple[list[Path], list[Path]]:
@@ -55,4 +57,6 @@ def open_lab(target: Path, arguments: list[str]) -> int:
         raise MissingExtra("JupyterLab", "lab")
     first = min((target / "notebooks").glob("*.ipynb"), default=None)
     tree = [str(first.relative_to(target))] if first else []
-    return subprocess.run([sys.executable, "-m", "jupyterlab", *tree, *arguments], cwd=target, check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "jupyterlab", *tree, *arguments], cwd=target, check=False
+    ).returncode

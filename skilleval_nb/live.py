@@ -7,7 +7,7 @@ import sys
 from .progress import Bar, Lines, Painter, Progress, Quiet
 
 
-def painter_for(progress: bool | Progress | None) -> Painter:
+def painter_for(progress: bool | Progress | None) -> Painter:  # noqa: FBT001 - the public argument, handed on
     """What suits the place: a widget in a notebook, a bar in a terminal, else lines; False: nothing."""
     if progress is False:
         return Quiet()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from .errors import LeavesRoot
+
 ROOT_MARKS = (".git", "pyproject.toml", "AGENTS.md")
 
 
@@ -24,10 +26,6 @@ def search_path(folder: Path, root: Path) -> list[Path]:
         return [folder, root]
     above = [parent for parent in folder.parents if parent.is_relative_to(root)]
     return [folder, *above]
-
-
-class LeavesRoot(ValueError):
-    """A path from a file points outside the folders that the file may reach."""
 
 
 def find_inside(reference: str, folder: Path, root: Path) -> Path | None:

@@ -35,7 +35,7 @@ class Plan:
     conditions: tuple[Condition, ...]
     cases: tuple[Case, ...]
 
-    def keys(self) -> Iterator[TrialKey]:
+    def trials(self) -> Iterator[TrialKey]:
         """Every trial, in execution order."""
         for case in self.cases:
             for number in range(1, self.settings.n + 1):
@@ -91,12 +91,15 @@ class Plan:
         if self.judge_calls:
             calls += f" + up to {self.judge_calls} judge calls ({settings.judge_model})"
         shape = f"{len(self.cases)} cases × {len(self.conditions)} conditions × {settings.n}"
+        limit = "not known before the run: no price is kept here"
+        if settings.max_cost_usd:
+            limit = f"no new trial after ${settings.max_cost_usd:g} (your limit)"
         lines = [
             f"{set_name} · {settings.runner.name} {settings.model} · {settings.runner.delivery} · n={settings.n}",
             f"calls       {shape} = {calls}, {settings.concurrency} at a time",
             f"tokens      in about {self.input_tokens_estimate} (at 4 characters a token), "
             f"out at most {self.output_tokens_ceiling}; the judge's not counted",
-            f"cost        {'at most $' + format(settings.max_cost_usd, 'g') + ' (your limit)' if settings.max_cost_usd else 'not known before the run: no price is kept here'}",
+            f"cost        {limit}",
         ]
         if self.cases:
             lines.append(f"can show    {design(n_cases=len(self.cases), n_trials=settings.n).text}")
@@ -118,12 +121,18 @@ def make_plan(
         if unknown or not wanted:
             listed = ", ".join(sorted(known)[:20])
             raise InputError(
-                Problem("case_ids", f"no such case: {', '.join(map(repr, unknown)) or 'none named'}", f"of {listed}")
+                Problem(
+                    "case_ids",
+                    f"no such case: {', '.join(map(repr, unknown)) or 'none named'}",
+                    f"of {listed}",
+                )
             )
         cases = tuple(case for case in cases if case.id in wanted)
     if not skill.body:
         raise InputError(
-            Problem(skill.path.name, "the skill has no body, so both conditions would be the same", "write one")
+            Problem(
+                skill.path.name, "the skill has no body, so both conditions would be the same", "write one"
+            )
         )
     systems: Mapping[str, str | None] = {"baseline": settings.runner.baseline_system, "skill": skill.body}
     conditions = tuple(Condition(name, systems[name]) for name in settings.conditions)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .gate import CaseCells, Cell, Decision, Gate, decide, majority, percent
-from .values import Grade, Outcome, Trial, TrialKey, Usage
+from .gate import CaseCells, Cell, Decision, decide, majority, percent
+from .values import Gate, Grade, Outcome, Trial, TrialKey, Usage
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 120
@@ -147,7 +147,19 @@ def build_record(
     }
 
 
-IDENTITY = ("runId", "ts", "set", "skill", "model", "judgeModel", "n", "setHash", "skillHash", "judgeHash", "runner")
+IDENTITY = (
+    "runId",
+    "ts",
+    "set",
+    "skill",
+    "model",
+    "judgeModel",
+    "n",
+    "setHash",
+    "skillHash",
+    "judgeHash",
+    "runner",
+)
 CONTEXT = (
     "delivery",
     "requestedModel",
@@ -289,9 +301,7 @@ def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def decision_of(cases: Sequence[Mapping[str, Any]]) -> Decision:
     """The gate's decision from a record's cases; the origin's records, which hold only verdicts, too."""
-    return decide(
-        [CaseCells(case["id"], _cell(case, REFERENCE), _cell(case, CANDIDATE)) for case in cases]
-    )
+    return decide([CaseCells(case["id"], _cell(case, REFERENCE), _cell(case, CANDIDATE)) for case in cases])
 
 
 def _cell(case: Mapping[str, Any], condition: str) -> Cell:
@@ -317,14 +327,14 @@ def _evidence(
     withheld = None
     if decision.gate is Gate.NOT_MEASURED:
         withheld = f"the gate depends on {decision.unmeasured_trials} unmeasured trials"
-    low, high = result.delta_ci
+    low, high = result.delta_ci or (None, None)
     return {
         "verdict": result.verdict if withheld is None else None,
         "scope": result.scope if withheld is None else None,
         "withheld": withheld,
         "pSet": result.p_set,
         "pCases": result.p_cases,
-        "pLooks": looks_p(p=result.p_set, look=look),
+        "pLooks": None if result.p_set is None else looks_p(p=result.p_set, look=look),
         "look": look,
         "delta": result.delta,
         "deltaLow": low,

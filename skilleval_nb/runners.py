@@ -13,9 +13,14 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from .errors import Problem, RunnerUnavailable
 from .values import Answer, Request
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "skilleval_nb.runners"
 BUILT_IN: Mapping[str, str] = {
@@ -64,11 +69,16 @@ def names() -> list[str]:
 def _third_party() -> dict[str, Callable[[str | None], Runner]]:
     from importlib.metadata import entry_points
 
-    found: dict[str, Callable[[str | None], Runner]] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name not in BUILT_IN:
-            found[point.name] = lambda argument, point=point: point.load()(argument)
-    return found
+    points = entry_points(group=ENTRY_POINTS)
+    return {point.name: partial(_load, point) for point in points if point.name not in BUILT_IN}
+
+
+def _load(point: EntryPoint, argument: str | None) -> Runner:
+    runner = point.load()(argument)
+    if not isinstance(runner, Runner):
+        what = f"the runner {point.name!r} of {point.value} is no skilleval_nb.Runner"
+        raise RunnerUnavailable(Problem("", what, "ask its author to subclass skilleval_nb.Runner"))
+    return runner
 
 
 def create(spec: str) -> Runner:

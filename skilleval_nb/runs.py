@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import Problem, RunNotFound
 from .folder import RunFolder
-from .gate import Gate
 from .log import count_looks, read_records
 from .paths import project_root
 from .record import build_record, decision_of, key_of, latest
 from .text import exit_code, result_lines
+from .values import Gate
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +73,9 @@ class Run:
         """
         if self.folder is None or not self.folder.is_dir():
             raise RunNotFound(
-                Problem(self.id, "the transcripts are not here: only the log knows this run", "run the set again")
+                Problem(
+                    self.id, "the transcripts are not here: only the log knows this run", "run the set again"
+                )
             )
         lines = [
             line
@@ -85,7 +87,9 @@ class Run:
             raise RunNotFound(Problem(self.id, f"no trial {case}.{condition}.{trial}", f"cases: {known}"))
         line = latest(lines)[key_of(lines[0])]
         if "text" not in line:
-            raise RunNotFound(Problem(self.id, f"{case}.{condition}.{trial} has no answer ({line.get('reason')})"))
+            raise RunNotFound(
+                Problem(self.id, f"{case}.{condition}.{trial} has no answer ({line.get('reason')})")
+            )
         return str(line["text"])
 
     def __str__(self) -> str:
@@ -129,7 +133,9 @@ def load_run(id_or_folder: str | Path, runs_dir: str | Path = "runs") -> Run:
         if record is not None:
             return Run({**record, "runId": run_id_of(record)})
     raise RunNotFound(
-        Problem(str(id_or_folder), f"no such run in {runs_dir}", 'see se.load_log(level="run") or `skilleval log`')
+        Problem(
+            str(id_or_folder), f"no such run in {runs_dir}", 'see se.load_log(level="run") or `skilleval log`'
+        )
     )
 
 
@@ -152,7 +158,7 @@ def from_folder(folder: Path) -> Run:
 
 
 def look_of(header: Mapping[str, Any], log: Path) -> int:
-    """The number of this look: runs of the same set, model, judge and delivery since the last confirmation, and this."""
+    """The number of this look: the runs alike (set, model, judge, delivery) since one was confirmed, and this."""
     if not log.exists():
         return 1
     return 1 + count_looks(
@@ -200,5 +206,3 @@ def _age(folder: Path) -> tuple[str, int]:
     """Sorts by stamp, then by the suffix that runs of the same second get."""
     stamp, _, _ = folder.name.partition("-")
     return stamp, (folder / "run.json").stat().st_mtime_ns
-
-

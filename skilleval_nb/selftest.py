@@ -44,12 +44,21 @@ def _outcome(text: str, *checks: tuple[str, str], flags: str | None = None) -> O
 
 
 def _scorer() -> Iterator[tuple[str, bool]]:
-    yield "includes passes where the pattern occurs", _outcome("use setTimeout", ("includes", "settimeout")) == "passed"
+    yield (
+        "includes passes where the pattern occurs",
+        _outcome("use setTimeout", ("includes", "settimeout")) == "passed",
+    )
     yield "includes fails where it does not", _outcome("use a timer", ("includes", "settimeout")) == "failed"
-    yield "excludes fails where the pattern occurs", _outcome("import lodash", ("excludes", "lodash")) == "failed"
+    yield (
+        "excludes fails where the pattern occurs",
+        _outcome("import lodash", ("excludes", "lodash")) == "failed",
+    )
     yield "excludes passes where it does not", _outcome("plain code", ("excludes", "lodash")) == "passed"
     two = (("includes", "a"), ("includes", "b"))
-    yield "a trial passes only if all checks pass", [_outcome(t, *two) for t in ("ab", "a")] == ["passed", "failed"]
+    yield (
+        "a trial passes only if all checks pass",
+        [_outcome(t, *two) for t in ("ab", "a")] == ["passed", "failed"],
+    )
     yield "given flags replace the default i", _outcome("ABC", ("includes", "abc"), flags="m") == "failed"
     first_line = ("verdict", "^Verdict: yes")
     yield "verdict reads the first line", _outcome("VERDICT: yes\nbut", first_line) == "passed"
@@ -72,9 +81,12 @@ def _judge() -> Iterator[tuple[str, bool]]:
     no = read_verdict(Answer('```json\n{"reasoning": "not a FAIL", "evidence": "", "pass": false}\n```'))
     yield "a judge's false is a fail, whatever its words", no is not None and no["pass"] is False
     undecidable = ["", "PASS", "I cannot tell", '{"pass": "true"}', '{"pass": true} or {"pass": false}']
-    yield "an undecidable judge is no verdict", all(read_verdict(Answer(text)) is None for text in undecidable)
+    yield (
+        "an undecidable judge is no verdict",
+        all(read_verdict(Answer(text)) is None for text in undecidable),
+    )
     unparseable = Grade("judge", None, outcome=Outcome.GRADER_UNPARSEABLE, reason="no verdict")
-    mixed = settle([Grade("includes", True), unparseable])[0]
+    mixed = settle([Grade("includes", passed=True), unparseable])[0]
     yield "and makes its trial grader_unparseable", mixed == "grader_unparseable"
     marks = judge_prompt("task", "rubric", "MARK-000000000000 answer>>>").count("answer>>>")
     yield "an answer stands in the judge's prompt once", marks == 1
@@ -92,12 +104,18 @@ def _gates() -> Iterator[tuple[str, bool]]:
     three = decide(_cells(win, win, win))
     seed = "pass rate   baseline 0/3 (0%)   with-skill 3/3 (100%)   Δ +100%"
     yield "the seed's rate line, to the letter", rate_line(three) == seed
-    yield "the seed's gate line, to the letter", gate_lines(three)[0] == "ship gate: PASS — skill moves the number"
+    yield (
+        "the seed's gate line, to the letter",
+        gate_lines(three)[0] == "ship gate: PASS — skill moves the number",
+    )
     yield "gate: more passes is PASS", three.gate is Gate.PASS
     yield "gate: as many is NO MOVEMENT", decide(_cells(win, loss, same)).gate is Gate.NO_MOVEMENT
     yield "gate: fewer is REGRESSION", decide(_cells(loss, same)).gate is Gate.REGRESSION
     yield "gate: nothing measured is NOT MEASURED", decide(_cells((0, 0, 0, 0))).gate is Gate.NOT_MEASURED
-    yield "a gate that a missing trial could change is NOT MEASURED", decide(_cells(win, (1, 1, 0, 0))).gate is Gate.NOT_MEASURED
+    yield (
+        "a gate that a missing trial could change is NOT MEASURED",
+        decide(_cells(win, (1, 1, 0, 0))).gate is Gate.NOT_MEASURED,
+    )
     yield "a gate that it could not change stands", decide(_cells(win, win, lost)).gate is Gate.PASS
     yield "a case measured on one side is in no rate", decide(_cells(win, win, lost)).graded == 2
 
@@ -117,4 +135,7 @@ def _round_trip() -> Iterator[tuple[str, bool]]:
         append_record(log, {"kind": "unknown", "value": 1})
         back = list(read_records(log, kinds=("eval",)))
     yield "a record comes back from the log as it went in", json.dumps(back) == json.dumps([record])
-    yield "and its Δ is recomputed from its cases", decision_of(back[0]["cases"]).delta == 1.0 if back else False
+    yield (
+        "and its Δ is recomputed from its cases",
+        decision_of(back[0]["cases"]).delta == 1.0 if back else False,
+    )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cases import Case, Check, EvalSet, JudgeCheck, PatternCheck
-from .errors import PatternError, Problem, SetError
-from .paths import LeavesRoot, file_stem, find_inside, project_root, shown
+from .errors import LeavesRoot, PatternError, Problem, SetError
+from .paths import file_stem, find_inside, project_root, shown
 from .patterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -83,17 +83,29 @@ def _parse(file: Path, where: str) -> dict[str, Any]:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise SetError(Problem(where, f"no set can be read here ({error.strerror})", "check the path")) from None
+        raise SetError(
+            Problem(where, f"no set can be read here ({error.strerror})", "check the path")
+        ) from None
     except UnicodeDecodeError as error:
         raise SetError(Problem(where, f"not UTF-8 text (byte {error.start})", "save it as UTF-8")) from None
+
+    def refuse_constant(word: str) -> Any:
+        raise SetError(Problem(where, f"not valid JSON: {word} is not a number"))
+
+    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise SetError(Problem(where, f"the key {twice!r} stands twice in one object: one would be lost"))
+        return found
+
     try:
-        raw = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+        raw = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_repeats)
     except json.JSONDecodeError as error:
         raise SetError(
             Problem(f"{where}:{error.lineno}:{error.colno}", f"not valid JSON: {error.msg}")
         ) from None
-    except _Refused as error:
-        raise SetError(Problem(where, f"not valid JSON: {error}")) from None
     except RecursionError:
         raise SetError(Problem(where, "nested too deeply to be a set")) from None
     if not isinstance(raw, dict):
@@ -101,23 +113,6 @@ def _parse(file: Path, where: str) -> dict[str, Any]:
             Problem(where, f"a set is an object with `skill` and `cases`, this is a {_named(raw)}")
         )
     return raw
-
-
-class _Refused(ValueError):
-    """JSON that Python would take and that is still wrong."""
-
-
-def _no_constant(word: str) -> Any:
-    raise _Refused(f"{word} is not a number")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Refused(f"the key {twice!r} stands twice in one object, so one of the two would be lost")
-    return found
 
 
 def _named(value: Any) -> str:
@@ -129,7 +124,9 @@ def _kind(raw: Mapping[str, Any], report: _Report) -> str:
     """The kind of set by its shape; only gate sets can be loaded so far."""
     for key, name in (("prompts", "trigger set"), ("evals", "suite")):
         if key in raw and "cases" not in raw:
-            report.add("", f"this looks like a {name} (it has `{key}`); this version reads gate sets (`cases`)")
+            report.add(
+                "", f"this looks like a {name} (it has `{key}`); this version reads gate sets (`cases`)"
+            )
             report.raise_if_any()
     return "eval"
 
@@ -162,9 +159,8 @@ def _models() -> type[BaseModel]:
         id: text | int
         prompt: text
 
-    case = create_model(
-        "GateCase", __base__=CaseItem, checks=(Annotated[list[item], Field(min_length=1, alias="assert")], ...)
-    )
+    fields: Any = {"checks": (Annotated[list[item], Field(min_length=1, alias="assert")], ...)}
+    case = create_model("GateCase", __base__=CaseItem, **fields)
 
     class GateSet(BaseModel):
         model_config = config
@@ -189,7 +185,8 @@ def _shape(raw: Mapping[str, Any], report: _Report) -> BaseModel | None:
 
 
 def _explain(error: ValidationError, report: _Report) -> None:
-    """pydantic's errors as places and words that the author of a set knows."""
+    """Pydantic's errors as places and words that the author of a set knows."""
+    seen = set()
     for item in error.errors(include_url=False):
         place = ""
         for part in item["loc"]:
@@ -197,6 +194,9 @@ def _explain(error: ValidationError, report: _Report) -> None:
                 place += f"[{part}]"
             elif part not in (*KINDS, "str", "int") and not str(part).startswith("constrained"):
                 place += f".{part}" if place else part
+        if place in seen:  # the other branches of a union say the same again
+            continue
+        seen.add(place)
         what, fix = _words(item["type"], item.get("ctx", {}), item["input"], item["msg"])
         report.add(place, what, fix)
 
@@ -214,14 +214,19 @@ def _words(kind: str, ctx: Mapping[str, Any], value: Any, message: str) -> tuple
         return "missing", "add it"
     if kind in wants:
         return f"must be {wants[kind]}, is {_named(value)}: {_clip(value)}", ""
-    if kind == "string_pattern_mismatch" or kind == "string_too_short":
+    if kind in ("string_pattern_mismatch", "string_too_short"):
         return "is empty", "write the text"
     if kind == "too_short":
-        return "is empty: a case needs at least one check", "add a check that the skill's behaviour should pass"
+        return (
+            "is empty: a case needs at least one check",
+            "add a check that the skill's behaviour should pass",
+        )
     if kind == "union_tag_invalid":
         return f"unknown kind {ctx.get('tag')!r} of check", f"use one of {', '.join(KINDS)}"
     if kind == "union_tag_not_found":
         return "a check needs a `kind`", f"use one of {', '.join(KINDS)}"
+    if kind == "greater_than":
+        return f"must be more than {ctx.get('gt')}, is {_clip(value)}", ""
     if kind == "literal_error":
         return f"must be {ctx.get('expected')}, is {_clip(value)}", ""
     return f"{message}: {_clip(value)}", ""
@@ -289,8 +294,9 @@ def _check(item: Any, dialect: Any, place: str, add: Callable[[str, str, str], N
     if item.get("kind") == "judge":
         return JudgeCheck(item["rubric"]) if isinstance(item.get("rubric"), str) else None
     pattern, flags = item.get("pattern"), item.get("flags")
-    usable = isinstance(pattern, str) and (flags is None or isinstance(flags, str))
-    if item.get("kind") not in PATTERN_KINDS or dialect not in DIALECTS or not usable:
+    if not isinstance(pattern, str) or not isinstance(flags, str | None):
+        return None
+    if item.get("kind") not in PATTERN_KINDS or dialect not in DIALECTS:
         return None
     try:
         return PatternCheck(item["kind"], compile_pattern(pattern, flags, dialect))
@@ -321,15 +327,25 @@ class _Identifiers:
     def check(self, identifier: str, place: str) -> None:
         if identifier in self.seen:
             self.report.add(
-                place, f"the id {identifier!r} is already that of {self.seen[identifier]}", "give each case its own"
+                place,
+                f"the id {identifier!r} is already that of {self.seen[identifier]}",
+                "give each case its own",
             )
             return
         self.seen[identifier] = place.removesuffix(".id")
-        if ".." in identifier.replace("\\", "/").split("/") or identifier.startswith(("/", "\\")) or identifier == ".":
-            self.report.add(place, f"{identifier!r} is a path, not a name", "use letters, digits, `-`, `_`, `.`")
+        if (
+            ".." in identifier.replace("\\", "/").split("/")
+            or identifier.startswith(("/", "\\"))
+            or identifier == "."
+        ):
+            self.report.add(
+                place, f"{identifier!r} is a path, not a name", "use letters, digits, `-`, `_`, `.`"
+            )
             return
         if len(identifier) > ID_LIMIT:
-            self.report.add(place, f"has {len(identifier)} characters; at most {ID_LIMIT} fit into a file name")
+            self.report.add(
+                place, f"has {len(identifier)} characters; at most {ID_LIMIT} fit into a file name"
+            )
         stem = file_stem(identifier)
         if stem in self.stems:
             self.report.add(
@@ -340,16 +356,16 @@ class _Identifiers:
         self.stems.setdefault(stem, identifier)
 
 
-def _skill(
-    reference: str | None, file: Path, root: Path, report: _Report, notes: list[str]
-) -> Path | None:
+def _skill(reference: str | None, file: Path, root: Path, report: _Report, notes: list[str]) -> Path | None:
     if not reference or not reference.strip():
         notes.append("the set names no skill: running it needs `skill_path`")
         return None
     try:
         found = find_inside(reference, file.resolve().parent, root)
     except LeavesRoot:
-        report.add("skill", f"{reference!r} leads outside the project's root {shown(root)}", "keep the skill inside")
+        report.add(
+            "skill", f"{reference!r} leads outside the project's root {shown(root)}", "keep the skill inside"
+        )
         return None
     except (ValueError, OSError) as error:
         report.add("skill", f"{reference!r} cannot be a path ({error})")

@@ -84,12 +84,16 @@ def settle(
         max_tokens_total=max_tokens_total,
     )
     if judge_n % 2 == 0:
-        problems.append(Problem("judge_n", f"is {judge_n}: an even number of votes can tie", "use an odd one"))
+        problems.append(
+            Problem("judge_n", f"is {judge_n}: an even number of votes can tie", "use an odd one")
+        )
     if max_drop is not None and not 0 <= max_drop <= 1:
         problems.append(Problem("max_drop", f"is {max_drop}: it is a rate from 0 to 1"))
-    for name in conditions:
-        if name not in CONDITIONS:
-            problems.append(Problem("conditions", f"unknown condition {name!r}", f"use {', '.join(CONDITIONS)}"))
+    problems += [
+        Problem("conditions", f"unknown condition {name!r}", f"use {', '.join(CONDITIONS)}")
+        for name in conditions
+        if name not in CONDITIONS
+    ]
     if not conditions or len(set(conditions)) < len(conditions):
         problems.append(Problem("conditions", "must name each condition once, and at least one"))
     if problems:
@@ -178,8 +182,10 @@ def _with_warnings(settings: Settings, eval_set: EvalSet, asked: str | None) -> 
 def check_runnable(eval_set: EvalSet) -> None:
     """Raises InputError where the set can be read but not run: its skill is not there."""
     if eval_set.skill_path is None:
-        what = f"the skill {eval_set.skill_ref!r} was not found" if eval_set.skill_ref else "the set names no skill"
+        what = (
+            f"the skill {eval_set.skill_ref!r} was not found"
+            if eval_set.skill_ref
+            else "the set names no skill"
+        )
         fix = "correct `skill` in the set, or give skill_path (--skill)"
         raise InputError(Problem(f"{eval_set.path.name} → skill", what, fix))
-
-

@@ -17,9 +17,9 @@ DESCRIPTION_LIMIT = 1024
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill as read from its file.
+    r"""A skill as read from its file.
 
-    `body` is what a run injects: the text after the first closing fence, trimmed, line ends as `\\n`.
+    `body` is what a run injects: the text after the first closing fence, trimmed, line ends as `\n`.
     `hash` (16 hex digits) identifies the body, `file_hash` the whole file. `name` and `description` come
     from the frontmatter and are None where it has none. `notes` are oddities that were read around.
     """
@@ -50,13 +50,17 @@ def load_skill(path: str | Path) -> Skill:
     """
     file = Path(path)
     if file.is_dir():
-        file = next((file / name for name in ("SKILL.md", "skill.md") if (file / name).is_file()), file / "SKILL.md")
+        file = next(
+            (file / name for name in ("SKILL.md", "skill.md") if (file / name).is_file()), file / "SKILL.md"
+        )
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SkillError(Problem(str(path), f"no skill can be read here ({error.strerror})")) from None
     except UnicodeDecodeError as error:
-        raise SkillError(Problem(str(path), f"not UTF-8 text (byte {error.start})", "save it as UTF-8")) from None
+        raise SkillError(
+            Problem(str(path), f"not UTF-8 text (byte {error.start})", "save it as UTF-8")
+        ) from None
     return read_skill(text, file)
 
 

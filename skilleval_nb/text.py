@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .gate import Gate, gate_lines, rate_line
+from .gate import gate_lines, rate_line
 from .record import CANDIDATE, REFERENCE, decision_of
-from .values import Outcome
+from .values import Gate, Outcome
 
 
 def title_line(record: Mapping[str, Any]) -> str:
@@ -24,7 +24,9 @@ def result_lines(record: Mapping[str, Any]) -> list[str]:
     decision = decision_of(record["cases"])
     lines = [title_line(record), rate_line(decision), *gate_lines(decision)]
     evidence = record.get("evidence")
-    lines.append(evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions")
+    lines.append(
+        evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"
+    )
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))
@@ -32,7 +34,9 @@ def result_lines(record: Mapping[str, Any]) -> list[str]:
         lines.append(f"subset: {len(record['cases'])} of the set's cases were run")
     if record.get("partial"):
         started = record["trialsMeasured"] + record["trialsErrored"]
-        lines.append(f"partial ({record['partial']}): {started}/{record['trialsPlanned']} trials were started")
+        lines.append(
+            f"partial ({record['partial']}): {started}/{record['trialsPlanned']} trials were started"
+        )
     lines += [f"warning: {warning}" for warning in record.get("warnings") or ()]
     return lines
 
@@ -83,14 +87,20 @@ def measured_line(record: Mapping[str, Any]) -> str:
 def _errors(record: Mapping[str, Any]) -> str:
     count = record["trialsErrored"]
     kinds = {
-        name: number for name, number in record["outcomes"].items() if name not in (Outcome.PASSED, Outcome.FAILED)
+        name: number
+        for name, number in record["outcomes"].items()
+        if name not in (Outcome.PASSED, Outcome.FAILED)
     }
     detail = ", ".join(f"{name} {number}" for name, number in kinds.items())
     return f"{count} error{'s' if count != 1 else ''}{f' ({detail})' if detail else ''}"
 
 
 def _flips(record: Mapping[str, Any]) -> list[str]:
-    both = [case for case in record["cases"] if case.get(REFERENCE) is not None and case.get(CANDIDATE) is not None]
+    both = [
+        case
+        for case in record["cases"]
+        if case.get(REFERENCE) is not None and case.get(CANDIDATE) is not None
+    ]
     up = [case["id"] for case in both if case[CANDIDATE] and not case[REFERENCE]]
     down = [case["id"] for case in both if case[REFERENCE] and not case[CANDIDATE]]
     if not both:

@@ -1,0 +1,110 @@
+"""Going on with a run: the same set, skill, judge and settings, and only the trials it still lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, Problem, RunNotFound
+from .execute import Counts
+from .folder import RunFolder
+from .header import make_header
+from .job import Job
+from .paths import shown
+from .plan import Plan
+from .progress import Painter
+from .record import is_measured, key_of, latest
+from .runners import Runner
+from .runs import Run, find_folder, from_folder
+from .settings import CONDITIONS
+from .values import TrialKey
+
+
+def folder_to_resume(resume: str | Path, runs: Path, set_name: str) -> RunFolder:
+    """The folder that `resume` names; raises RunNotFound."""
+    found = find_folder(resume, runs, set_name)
+    if found is None:
+        raise RunNotFound(Problem(str(resume), f"no run of {set_name!r} to resume in {shown(runs)}"))
+    return RunFolder(found)
+
+
+def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the run that is resumed; an argument that says otherwise is refused."""
+    stored = dict(header["arguments"])
+    neutral: dict[str, Any] = {"runner": "auto", "judge_n": 1, "conditions": CONDITIONS, "confirm": False}
+    free = {"concurrency", "timeout_s", "max_cost_usd", "max_tokens_total"}
+    problems = []
+    for name, value in asked.items():
+        if value is None or value == neutral.get(name):
+            continue
+        if name in free or (
+            isinstance(value, Runner) and value.name == str(stored.get(name)).partition(":")[0]
+        ):
+            stored[name] = value
+        elif value != stored.get(name) and list(value if isinstance(value, tuple) else [value]) != stored.get(
+            name
+        ):
+            problems.append(Problem(name, f"the run was started with {stored.get(name)!r}, not {value!r}"))
+    if problems:
+        raise InputError(problems)
+    return stored
+
+
+def job_to_resume(
+    plan: Plan, folder: RunFolder, header: dict[str, Any], painter: Painter, runs: Path
+) -> Job | Run:
+    """The job that runs what the folder's run still lacks; the run itself where it lacks nothing."""
+    now = make_header(plan, folder.run_id, runs)
+    changed = [
+        f"{what} (was {header[name]}, is {now[name]})"
+        for name, what in (
+            ("setHash", "the set"),
+            ("skillHash", "the skill"),
+            ("judgeHash", "the judge's prompt"),
+        )
+        if header[name] != now[name]
+    ]
+    if changed:
+        raise RunNotFound(
+            Problem(
+                folder.run_id,
+                f"cannot be resumed, as it has changed since: {', '.join(changed)}",
+                "run it anew",
+            )
+        )
+    folder.cut_torn_tail()
+    lines = [{name: value for name, value in line.items() if name != "text"} for line in folder.lines()]
+    counting = latest(lines)
+    finished = {key for key, line in counting.items() if is_measured(line)}
+    attempts: dict[TrialKey, int] = {}
+    for line in lines:
+        attempts[key_of(line)] = max(attempts.get(key_of(line), 0), int(line.get("attempt", 1)))
+    if len(finished) == plan.executor_calls and (run := from_folder(folder.path)).record["partial"] is None:
+        painter.say(f"{folder.run_id}: nothing is left to run")
+        return run
+    for line in folder.lines():
+        if (key := key_of(line)) in finished and is_measured(line):
+            folder.add_text(
+                key.case_id, key.condition, key.trial, plan.settings.n, line["outcome"], line.get("text", "")
+            )
+    previous = from_folder(folder.path).record
+    counts = Counts(
+        total=plan.executor_calls,
+        done=len(finished),
+        started_with=len(finished),
+        passed=sum(counting[key]["outcome"] == "passed" for key in finished),
+    )
+    counts.failed = counts.done - counts.passed
+    painter.say(f"resuming {folder.run_id}: {len(finished)} of {plan.executor_calls} trials are done")
+    return Job(
+        plan,
+        folder,
+        header,
+        painter,
+        counts,
+        attempts,
+        finished,
+        resumes=int(header.get("resumes", 0)) + 1,
+        before_s=float(previous.get("durationS") or 0.0),
+    )

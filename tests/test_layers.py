@@ -1,0 +1,124 @@
+"""Imports go downwards only, nothing heavy loads before it is used, and nothing happens at import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skilleval_nb
+
+PACKAGE = Path(skilleval_nb.__file__).parent
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "values"),
+    ("paths", "patterns", "pattern_worker", "skills", "models", "weights", "children"),
+    ("cases",),
+    ("sets", "gate", "darkroom"),
+    ("stats_exact", "stats_judge"),
+    ("stats_estimates",),
+    ("stats_design",),
+    ("stats",),
+    ("runners",),
+    ("claude_output", "runner_local_engine"),
+    ("runner_anthropic", "runner_claude", "runner_local", "runner_replay"),
+    ("settings",),
+    ("plan", "calls"),
+    ("grade", "judge"),
+    ("gate_trial", "execute"),
+    ("folder", "log", "columns"),
+    ("record",),
+    ("frames", "text"),
+    ("html",),
+    ("runs", "charts", "selftest", "logview"),
+    ("progress", "header", "notebook"),
+    ("widget",),
+    ("live", "job"),
+    ("resume",),
+    ("engine", "lab"),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+HEAVY = {"anthropic", "altair", "scipy", "numpy", "polars", "ipywidgets", "anywidget", "IPython", "aiohttp", "xllamacpp"}
+HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
+    "polars": {"frames", "columns"},
+    "altair": {"charts"},
+    "ipywidgets": {"widget"},
+    "anywidget": {"widget"},
+}
+REGISTRY = {"runners"}
+"""Knows the runners by name: the one place that reaches up, on purpose, and only when one is asked for."""
+
+MODULES = sorted(path for path in PACKAGE.glob("*.py") if path.stem != "__init__")
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """Names of this package's modules that `tree` imports, at the top or inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("skilleval_nb."):
+            found.add(node.module.split(".")[1])
+    return found & set(RANK)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_every_module_has_a_layer_and_imports_only_below_it(path: Path) -> None:
+    assert path.stem in RANK, "give the module its place in LAYERS"
+    if path.stem in REGISTRY:
+        return
+    upward = {name for name in imported(ast.parse(path.read_text())) if RANK[name] >= RANK[path.stem]}
+    same_layer = {name for name in upward if RANK[name] == RANK[path.stem]}
+    assert not upward - same_layer, f"{path.stem} imports from above"
+    assert not same_layer, f"{path.stem} imports its neighbours"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_heavy_libraries_are_imported_inside_functions(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name.split(".")[0] for node in top if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module.split(".")[0] for node in top if isinstance(node, ast.ImportFrom) and node.module}
+    assert {name for name in names & HEAVY if path.stem not in HOMES.get(name, ())} == set()
+
+
+def test_importing_the_package_loads_nothing_heavy_and_says_nothing() -> None:
+    code = (
+        "import sys, skilleval_nb; dir(skilleval_nb);"
+        f"print(sorted(({sorted(HEAVY)!r} + ['pydantic', 'yaml', 'typer', 'asyncio']) and"
+        f" [n for n in {sorted(HEAVY | {'pydantic', 'yaml', 'typer', 'asyncio'})!r} if n in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_every_public_name_is_there_and_no_module_hides_a_function() -> None:
+    for name in skilleval_nb.__all__:
+        assert getattr(skilleval_nb, name) is not None
+    functions = {name for name in skilleval_nb.__all__ if callable(getattr(skilleval_nb, name))}
+    assert not functions & {path.stem for path in MODULES}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = skilleval_nb.no_such_name
+
+
+def test_modules_are_small() -> None:
+    sizes = {path.stem: len(path.read_text().splitlines()) for path in MODULES}
+    assert {name: lines for name, lines in sizes.items() if lines > 400} == {}
+
+
+def test_every_exception_class_is_in_one_module() -> None:
+    found = {
+        f"{path.stem}.{node.name}"
+        for path in MODULES
+        if path.stem != "errors"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id.endswith(("Error", "Exception")) for base in node.bases)
+    }
+    assert found == set()
