@@ -113,8 +113,7 @@ class AnthropicRunner(Runner):
     async def answer(self, request: Request) -> Answer:
         """One message, with the SDK's retries.
 
-        Raises RunnerFailure where no message came back, or an empty one, or the context was exceeded; the
-        last two carry the answer.
+        Raises RunnerFailure where no message came back; where the context was exceeded, it carries the answer.
         """
         started = time.perf_counter()
         attempts = [0]
@@ -146,8 +145,6 @@ class AnthropicRunner(Runner):
         )
         if stop == "model_context_window_exceeded":
             raise RunnerFailure("exceeded context", answer)
-        if stop not in ("refusal", "max_tokens") and not answer.text.strip():
-            raise RunnerFailure(f"empty answer (stop_reason {answer.stop_reason})", answer)
         return answer
 
     async def _ask(self, request: Request) -> Any:

@@ -271,26 +271,19 @@ def test_a_schema_is_tried_again_where_dropping_it_did_not_help() -> None:
     assert "output_config" in server.requests[2]["body"]
 
 
-def test_a_refusal_or_a_cut_answer_is_an_answer() -> None:
+def test_a_refused_cut_or_empty_answer_comes_as_it_is() -> None:
     found = answers(
         message([], stop_reason="refusal"),
         text("I will not", stop_reason="refusal"),
         text("cut off he", stop_reason="max_tokens"),
-        message([], stop_reason="max_tokens"),
+        message([]),
     )
     assert [(answer.text, answer.stop_reason) for answer in found] == [
         ("", "refusal"),
         ("I will not", "refusal"),
         ("cut off he", "max_tokens"),
-        ("", "max_tokens"),
+        ("", "end_turn"),
     ]
-
-
-def test_an_empty_answer_is_a_failure_whose_tokens_count() -> None:
-    for failure in failures(message([]), text(""), text(" \n")):
-        assert failure.reason == "empty answer (stop_reason end_turn)"
-        assert failure.answer is not None
-        assert failure.answer.usage == Usage(11, 7, 3000, 200)
 
 
 def test_an_exceeded_context_is_a_failure_that_carries_the_answer() -> None:
