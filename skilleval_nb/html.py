@@ -1,0 +1,351 @@
+"""A run as HTML: the only module that builds any, so that what a set or a model wrote can never act as HTML.
+
+Meaning sits in words and table headers. Style only adds to it: notebooks that are not trusted, GitHub and mail
+strip it. No script, no image, no address to load; colours come from the page, so both themes are readable.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .gate import gate_lines, percent_of, rate_line
+from .record import CANDIDATE, REFERENCE, clip, decision_of
+from .text import held_line, measured_line, title_line
+from .values import Outcome
+
+ROWS = 30
+"""The most cases, or errors, that one table shows."""
+NAMES = 12
+"""The most cases that a sentence names."""
+_RANK = {"flipped to fail": 0, "flipped to pass": 1, "not measured in both": 2}
+KINDS = ("input", "output", "cache read", "cache write")
+
+_ANSI = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[ -/]*[0-~]"
+)
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+)
+
+_STYLE = """<style>
+.sknb{color:inherit;font-family:var(--jp-content-font-family,system-ui,sans-serif)}
+.sknb{font-size:var(--jp-content-font-size1,14px);line-height:1.5;max-width:64em;overflow-wrap:anywhere}
+.sknb.sknb p{margin:.35em 0}
+.sknb .sknb-head{font-size:1.05em}
+.sknb .sknb-soft{opacity:.85}
+.sknb .sknb-more{white-space:pre-wrap;margin-left:1em}
+.sknb table.sknb-t{border-collapse:collapse;margin:.4em 0;font-size:inherit;color:inherit;border:0}
+.sknb .sknb-t th,.sknb .sknb-t td{text-align:left;vertical-align:baseline;padding:.15em .9em .15em 0;border:0}
+.sknb .sknb-t th,.sknb .sknb-t td{background:transparent;max-width:none;white-space:normal}
+.sknb .sknb-t tr{background:transparent}
+.sknb .sknb-t th{font-weight:600}
+.sknb .sknb-t th[scope=row]{font-weight:400}
+.sknb .sknb-lines th,.sknb .sknb-lines td{overflow-wrap:normal}
+.sknb .sknb-lines td{white-space:nowrap}
+.sknb .sknb-lines tbody th{overflow-wrap:anywhere;min-width:7em}
+.sknb .sknb-lines td.sknb-words{white-space:normal;overflow-wrap:anywhere;min-width:13em}
+.sknb .sknb-lines thead th{border-bottom:1px solid rgba(128,128,128,.6)}
+.sknb .sknb-lines tbody tr+tr>*{border-top:1px solid rgba(128,128,128,.25)}
+.sknb .sknb-t td.sknb-n,.sknb .sknb-t th.sknb-n{text-align:right;font-variant-numeric:tabular-nums}
+.sknb .sknb-rates td{font-variant-numeric:tabular-nums}
+.sknb .sknb-t td.sknb-track{width:min(16em,38vw);vertical-align:middle}
+.sknb .sknb-bar{height:.8em;background:rgba(128,128,128,.22);border-radius:2px}
+.sknb .sknb-bar>div{height:100%;border-radius:2px;background:#808080}
+.sknb .sknb-skill .sknb-bar>div{background:#3a87d8}
+.sknb .sknb-gate{border-left:4px solid #808080;padding:.1em 0 .1em .6em}
+.sknb .sknb-gate[data-gate="PASS"]{border-color:#3a87d8}
+.sknb .sknb-gate[data-gate="REGRESSION"]{border-color:#d55e00}
+.sknb .sknb-gate[data-gate="NOT MEASURED"]{border-left-style:dashed}
+.sknb .sknb-gate b{letter-spacing:.02em}
+.sknb details{margin:.35em 0}
+.sknb summary{cursor:pointer}
+.sknb .sknb-scroll{overflow-x:auto}
+.sknb code{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.93em}
+.sknb code{background:rgba(128,128,128,.14);color:inherit;padding:.05em .3em;border-radius:3px}
+</style>"""
+
+
+def visible(text: str) -> str:
+    r"""`text` without terminal sequences; what is invisible or turns the reading order stands as `\u{..}`."""
+    text = _ANSI.sub("", text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+
+
+def escape(text: object) -> str:
+    """Anything as text that is safe inside an element and inside a quoted attribute."""
+    return html.escape(visible(str(text)), quote=True)
+
+
+def run_html(record: Mapping[str, Any], *, transcripts: bool = True) -> str:
+    """A run's result: what `text.result_lines` says, with bars, the cases and the token ledger.
+
+    Whatever the number of cases, its size is bounded: flips and failures come first, and what is left out is
+    counted. `transcripts` False: the run's folder is gone and only the log knows the run.
+    """
+    parts = [
+        _head(record),
+        _rates(record),
+        _gate(record),
+        _evidence(record),
+        _measured(record),
+        _flips(record),
+        _cases(record),
+        _errors(record),
+        _tokens(record),
+        _warnings(record),
+        _next(record, transcripts=transcripts),
+    ]
+    name = escape(f"result of {record.get('set')}")
+    return f'{_STYLE}<div class="sknb" role="group" aria-label="{name}">{"".join(parts)}</div>'
+
+
+def line_html(line: str) -> str:
+    """One sentence of ours about a run that is under way, or one that a runner's author wrote."""
+    word, colon, rest = line.partition(": ")
+    strong = colon and word in ("warning", "interrupted")
+    text = f"<b>{escape(word)}:</b> {escape(rest)}" if strong else escape(line)
+    return f"<div>{text}</div>"
+
+
+def _head(record: Mapping[str, Any]) -> str:
+    name = str(record.get("set"))
+    rest = title_line(record).removeprefix(name)
+    return f'<p class="sknb-head"><b>{escape(name)}</b>{escape(rest)}</p>'
+
+
+def _rates(record: Mapping[str, Any]) -> str:
+    decision = decision_of(record["cases"])
+    rows = []
+    for kind, label, passed in (
+        ("baseline", "baseline", decision.baseline_pass),
+        ("skill", "with-skill", decision.skill_pass),
+    ):
+        share = percent_of(passed, decision.graded) if decision.graded else None
+        said = f"{passed}/{decision.graded} ({'n/a' if share is None else f'{share}%'})"
+        bar = f'<div class="sknb-bar"><div style="width:{share or 0}%"></div></div>'
+        rows.append(
+            f'<tr class="sknb-{kind}"><th scope="row">{label}</th><td>{said}</td>'
+            f'<td class="sknb-track" aria-hidden="true">{bar}</td></tr>'
+        )
+    change = rate_line(decision).rpartition("Δ ")[2]
+    rows.append(f'<tr><th scope="row">Δ</th><td><b>{change}</b></td><td></td></tr>')
+    head = '<thead><tr><th scope="col">pass rate</th><th scope="col">cases</th><td></td></tr></thead>'
+    return f'<table class="sknb-t sknb-rates">{head}<tbody>{"".join(rows)}</tbody></table>'
+
+
+def _gate(record: Mapping[str, Any]) -> str:
+    first, *more = gate_lines(decision_of(record["cases"]))
+    word, dash, sentence = first.removeprefix("ship gate: ").partition(" — ")
+    lines = "".join(f'<p class="sknb-more">{escape(line.strip())}</p>' for line in more)
+    return (
+        f'<div class="sknb-gate" data-gate="{escape(word)}">'
+        f"<p>ship gate: <b>{escape(word)}</b>{dash}{escape(sentence)}</p>{lines}</div>"
+    )
+
+
+def _evidence(record: Mapping[str, Any]) -> str:
+    evidence = record.get("evidence")
+    line = evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"
+    held = held_line(record)
+    return _paragraph(line) + (_paragraph(held) if held else "")
+
+
+def _measured(record: Mapping[str, Any]) -> str:
+    """Counts and denominators; the origin's records know of cases only."""
+    if "trialsPlanned" not in record:
+        graded, cases = record.get("graded"), len(record["cases"])
+        return _paragraph(f"measured {graded}/{cases} cases in both conditions · its trials are not recorded")
+    lines = [measured_line(record)]
+    if record.get("subset"):
+        lines.append(f"subset: {len(record['cases'])} of the set's cases were run")
+    if record.get("partial"):
+        started = record["trialsMeasured"] + record["trialsErrored"]
+        reason, planned = record["partial"], record["trialsPlanned"]
+        lines.append(f"partial ({reason}): {started}/{planned} trials were started")
+    return "".join(map(_paragraph, lines))
+
+
+def _paragraph(line: str) -> str:
+    return f"<p>{escape(line)}</p>"
+
+
+def _moved(case: Mapping[str, Any]) -> str:
+    """What the skill did to a case, in words; empty where both verdicts are alike."""
+    before, after = case.get(REFERENCE), case.get(CANDIDATE)
+    if before is None or after is None:
+        return "not measured in both"
+    if before == after:
+        return ""
+    return "flipped to pass" if after else "flipped to fail"
+
+
+def _order(case: Mapping[str, Any]) -> int:
+    """Sorts what an author wants to see first to the top."""
+    return _RANK.get(_moved(case), 4 if case.get(CANDIDATE) else 3)
+
+
+def _flips(record: Mapping[str, Any]) -> str:
+    lines = []
+    for words in ("flipped to fail", "flipped to pass"):
+        names = [case["id"] for case in record["cases"] if _moved(case) == words]
+        if names:
+            shown = ", ".join(f"<b>{escape(clip(name))}</b>" for name in names[:NAMES])
+            more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
+            lines.append(f"<p>{words} ({len(names):,}): {shown}{more}</p>")
+    return "".join(lines)
+
+
+def _cases(record: Mapping[str, Any]) -> str:
+    cases: Sequence[Mapping[str, Any]] = record["cases"]
+    if not cases:
+        return ""
+    shown = cases
+    if len(cases) > ROWS:  # the set's own order up to a screenful; beyond that what matters first
+        shown = sorted(cases, key=_order)[:ROWS]
+    conditions = record.get("conditions") or [REFERENCE, CANDIDATE]
+    tagged = any(case.get("difficulty") is not None for case in cases)
+    columns: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [("case", lambda case: clip(case["id"]))]
+    if tagged:
+        columns.append(("difficulty", lambda case: str(case.get("difficulty") or "untagged")))
+    columns += [(str(name), lambda case, name=name: _verdict(case, name)) for name in conditions]  # type: ignore[misc]
+    columns.append(("what happened", _remark))
+    rows = [[cell(case) for _, cell in columns] for case in shown]
+    title = f"{len(cases):,} case{'' if len(cases) == 1 else 's'}"
+    if (left_out := len(cases) - len(rows)) > 0:
+        title = f"{len(rows)} of {title}, flips and failures first; {left_out:,} left out: run.cases has all"
+    table = _table([name for name, _ in columns], rows, words_last=True)
+    return _folded(title, table, is_open=len(cases) <= NAMES)
+
+
+def _verdict(case: Mapping[str, Any], condition: str) -> str:
+    """`✓ pass`, and the counts behind it where they are more than one trial."""
+    result = next((item for item in case.get("results") or () if item["condition"] == condition), None)
+    verdict = result["verdict"] if result else case.get(condition)
+    word = "– not measured" if verdict is None else "✓ pass" if verdict else "✗ fail"
+    if result is None or result["planned"] == 1:
+        return word
+    unmeasured = result["planned"] - result["measured"]
+    counts = f" {result['passes']}/{result['measured']}" if result["measured"] else ""
+    return f"{word}{counts}{f' ({unmeasured} unmeasured)' if unmeasured else ''}"
+
+
+def _remark(case: Mapping[str, Any]) -> str:
+    """How the case moved, and which checks the skill's answers broke."""
+    kinds = case.get("checks") or ()
+    result = next((item for item in case.get("results") or () if item["condition"] == CANDIDATE), None)
+    trials = [trial["checks"] for trial in result["trials"] if trial.get("checks")] if result else []
+    named = []
+    for number, kind in enumerate(kinds, 1):
+        failed = sum(len(checks) >= number and checks[number - 1].get("passed") is False for checks in trials)
+        if failed:
+            named.append(f"{number} ({kind})" + (f" in {failed}/{len(trials)}" if len(trials) > 1 else ""))
+    plural = "s" if len(named) > 1 else ""
+    remarks = [_moved(case), f"skill fails check{plural} {_listed(named)}" if named else ""]
+    return "; ".join(filter(None, remarks))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{', '.join(names[:4])}{more}"
+
+
+def _errors(record: Mapping[str, Any]) -> str:
+    """Why there is no measurement, trial by trial."""
+    rows = [
+        [
+            clip(case["id"]),
+            result["condition"],
+            str(trial["trial"]),
+            trial["outcome"],
+            trial.get("reason") or "",
+        ]
+        for case in record["cases"]
+        for result in case.get("results") or ()
+        for trial in result["trials"]
+        if trial["outcome"] not in (Outcome.PASSED, Outcome.FAILED)
+    ]
+    if not rows:
+        return ""
+    title = f"{len(rows):,} trial{'' if len(rows) == 1 else 's'} without a measurement"
+    if len(rows) > ROWS:
+        title += f"; the first {ROWS} are shown, run.trials has all"
+    table = _table(["case", "condition", "trial", "outcome", "reason"], rows[:ROWS], words_last=True)
+    return _folded(title, table, is_open=len(rows) <= NAMES)
+
+
+def _tokens(record: Mapping[str, Any]) -> str:
+    """The ledger, executors and judges apart; a kind that nobody reported says so."""
+    usage = record.get("usage")
+    if not usage:
+        total = record.get("tokens") or {}
+        said = ", ".join(f"{name} {total[name]:,}" for name in KINDS[:2] if total.get(name) is not None)
+        return _paragraph(f"tokens in all: {said or 'not reported'}")
+    rows = []
+    for row in usage:
+        counts = ["not reported" if count is None else f"{count:,}" for count in row["tokens"] or [None] * 4]
+        cost = "not reported" if row.get("costUsd") is None else f"${row['costUsd']:.4f}"
+        reported = f"{row['reported']:,} of {row['asked']:,}"
+        rows.append([row["role"], row["condition"], *counts, cost, f"{row['calls']:,}", reported])
+    head = ["role", "condition", *KINDS, "cost", "calls", "reported"]
+    return _folded("token ledger", _table(head, rows, numbers_from=2))
+
+
+def _warnings(record: Mapping[str, Any]) -> str:
+    return "".join(f"<p><b>warning:</b> {escape(line)}</p>" for line in record.get("warnings") or ())
+
+
+def _next(record: Mapping[str, Any], *, transcripts: bool) -> str:
+    """Where the answers are, and what to type to see one."""
+    folder = record.get("dir")
+    if not folder or not transcripts:
+        return '<p class="sknb-soft">transcripts: not here, only the log knows this run</p>'
+    run_id = str(record.get("runId") or str(folder).rpartition("/")[2])
+    opened = run_id if folder == f"runs/{run_id}" else folder
+    first = min(record["cases"], key=_order, default=None)
+    look = ""
+    if first is not None:
+        look = f' · one answer: <code>run.transcript({escape(repr(first["id"]))}, "skill")</code>'
+    return (
+        f'<p class="sknb-soft">transcripts <code>{escape(folder)}</code> · '
+        f"open later: <code>run = se.load_run({escape(repr(opened))})</code>{look}</p>"
+    )
+
+
+def _folded(title: str, table: str, *, is_open: bool = False) -> str:
+    name = escape(title)
+    box = f'<div class="sknb-scroll" role="group" aria-label="{name}" tabindex="0">{table}</div>'
+    return f"<details{' open' if is_open else ''}><summary>{name}</summary>{box}</details>"
+
+
+def _table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers_from: int | None = None,
+    words_last: bool = False,
+) -> str:
+    """A table; its first column names the rows, those from `numbers_from` on are figures, the last may be prose."""
+    marks = [
+        ' class="sknb-n"' if numbers_from is not None and at >= numbers_from else ""
+        for at in range(len(head))
+    ]
+    if words_last:
+        marks[-1] = ' class="sknb-words"'
+    top = "".join(
+        f'<th scope="col"{mark}>{escape(name)}</th>' for name, mark in zip(head, marks, strict=True)
+    )
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(rest, marks[1:], strict=True))
+        lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
+    return (
+        '<table class="sknb-t sknb-lines">'
+        f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
