@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,11 +62,8 @@ class Worker:
         deadline = asyncio.get_running_loop().time() + START_S
         try:
             while rest:
-                rest = rest[
-                    await self._when_ready(
-                        partial(os.write, self._to, rest), self._to, deadline, write=True
-                    ) :
-                ]
+                write = partial(os.write, self._to, rest)
+                rest = rest[await self._when_ready(self._to, write, deadline) :]
         except OSError as error:  # a time-out here is no pattern's fault
             raise ChildProcessError(str(error)) from error
 
@@ -74,11 +72,13 @@ class Worker:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
         while not self._answers:
-            data = await self._when_ready(
-                partial(os.read, self._from, _CHUNK), self._from, deadline, write=False
-            )
-            if not data:  # past the deadline, the child's own alarm came before ours
-                raise TimeoutError if loop.time() >= deadline else ChildProcessError("it ended")
+            read = partial(os.read, self._from, _CHUNK)
+            data = await self._when_ready(self._from, read, deadline)
+            if not data:
+                self._process.kill()
+                if self._process.wait() == -getattr(signal, "SIGALRM", 0) or loop.time() >= deadline:
+                    raise TimeoutError  # the child's own alarm, where this loop came late
+                raise ChildProcessError("it ended")
             self._buffer += data
             self._answers = pattern_worker.unframe(self._buffer)
         return self._answers.pop(0)
@@ -95,7 +95,7 @@ class Worker:
         with self._process:
             pass
 
-    async def _when_ready(self, call: Callable[[], _T], fd: int, deadline: float, *, write: bool) -> _T:
+    async def _when_ready(self, fd: int, call: Callable[[], _T], deadline: float) -> _T:
         """What `call` on a pipe returns; raises TimeoutError where the pipe is not ready in time."""
         if self._pool:
             return await self._in_thread(self._pool, call, deadline)
@@ -107,16 +107,13 @@ class Worker:
                 if loop.time() >= deadline:
                     raise TimeoutError from None
             ready = loop.create_future()
-            add, remove = (
-                (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
-            )
-            add(fd, _settle, ready)
+            (loop.add_writer if fd == self._to else loop.add_reader)(fd, _settle, ready)
             timer = loop.call_at(deadline, _settle, ready)
             try:
                 await ready
             finally:
                 timer.cancel()
-                remove(fd)
+                (loop.remove_writer if fd == self._to else loop.remove_reader)(fd)
 
     async def _in_thread(self, pool: ThreadPoolExecutor, call: Callable[[], _T], deadline: float) -> _T:
         def quietly() -> _T | OSError:

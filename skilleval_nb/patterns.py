@@ -33,6 +33,7 @@ _LARGEST = (("characters", "", 10_000), ("alternatives", "|", 1_000), ("Unicode 
 _FRAME_CHARS = 4_000_000
 _STEP_S = 20e-9
 _INLINE_S = 0.020
+_INLINE_CHARS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Pattern:
     dialect: Dialect
 
     def __str__(self) -> str:
-        return f"/{_clip(self.source)}/{self.flags}"
+        return f"/{_shown(self.source)}/{self.flags}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,13 @@ def _advice(pattern: Pattern) -> str:
 
 
 def _wrong(source: str, what: str, fix: str) -> PatternError:
-    return PatternError(Problem("", f"the pattern {_clip(source)!r} {what}", fix))
+    return PatternError(Problem("", f"the pattern /{_shown(source)}/ {what}", fix))
 
 
-def _clip(source: str) -> str:
-    return source if len(source) <= 200 else f"{source[:199]}…"
+def _shown(source: str) -> str:
+    """A source that is safe to print: at most 200 characters, and none that steers a terminal."""
+    text = source if len(source) <= 200 else f"{source[:199]}…"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @lru_cache(maxsize=4096)
@@ -137,13 +140,14 @@ def _inline_up_to(pattern: Pattern) -> int:
     """The longest text on which the worst case of a pattern is surely short; -1: none.
 
     Steps are bounded by starts × ways × length of the source, where an unbounded loop has n + 1 ways, a
-    bounded one as many as its bound says, `?` two, and alternatives one each, in their group. The text is
-    counted, not parsed: what stands in a class counts too, so a mistake is always on the safe side.
+    bounded one as many as its bound says, `?` two, and alternatives one each, in their group. Signs are
+    counted, not parsed, once escapes and classes are out of the way (from any bracket to the next closing one
+    is a class in both dialects, whatever comes after), so that a mistake is on the safe side.
     """
     source = pattern.source
     if {"v", "x"} & set(pattern.flags) or re.search(r"\\[1-9k]", source):
         return -1  # sets of strings, free layout, back-references
-    plain = re.sub(r"\\.", "a", source, flags=re.DOTALL)
+    plain = re.sub(r"\[[^\[\]]+\]", "a", re.sub(r"\\.", "a", source, flags=re.DOTALL))
     if re.search(r"\)\s*[*+{]|\(\?(?!:|<\w)", plain):
         return -1  # a repeated group, which may nest loops; look-around and all rarer groups
     bars, groups = plain.count("|"), plain.count("(") + 1
@@ -155,7 +159,7 @@ def _inline_up_to(pattern: Pattern) -> int:
         ways *= float(bound) + 1
     loops = len(re.findall(r"[*+{]", re.sub(r"\{(?:\d*,)?\d+\}", "", plain)))
     steps = _INLINE_S / _STEP_S / ways / max(1, len(source))
-    return int(steps ** (1 / (1 + loops))) - 1
+    return min(int(steps ** (1 / (1 + loops))) - 1, _INLINE_CHARS)
 
 
 def _search_here(pairs: Sequence[tuple[Pattern, str]]) -> list[Found | None]:
@@ -187,7 +191,6 @@ class _Job:
     pattern: Pattern
     text: str
     found: Found | None = None
-    deaths: int = 0
 
 
 class Matcher:
@@ -266,6 +269,7 @@ class Matcher:
 
     async def _round(self, batch: list[_Job]) -> None:
         """One frame to one worker: takes from `batch` what is done, up to a pattern that ends the worker."""
+        fresh = self._worker is None
         try:
             worker = await self._started()
         except OSError as error:
@@ -288,8 +292,7 @@ class Matcher:
             del batch[0]
         except OSError:
             self._drop()
-            job.deaths += 1
-            if job.deaths > 1:  # the first may have been anything, an idle worker's end included
+            if fresh:  # an older worker's end may have had any cause: the pattern is tried once more
                 job.found = Found(error="the matching process ended; the pattern may need too much memory")
                 del batch[0]
 
