@@ -36,7 +36,7 @@ CLAIM_UNITS = 6
 EXACT_CASES, EXACT_TRIALS = 400, 200
 """Largest designs worked out (one trial a case) and simulated (more); beyond, the normal approximation."""
 
-SIMULATIONS, SEED = 1_500, 20_261_130
+SIMULATIONS, SEED = 1_000, 20_261_130
 
 _TABLE_DESIGNS = (
     *((3, 1), (3, 3), (3, 5), (5, 1), (5, 3), (5, 5), (10, 1), (10, 3), (10, 5)),

@@ -76,10 +76,8 @@ def critical(n: int, level: int, halvings: int) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     k, tail, term, following = -1, 0, 0, 1  # tail = Σ_{j≤k} C(d, j), term = C(d, k), following = C(d, k + 1)
     for d in range(n + 1):
-        shift = halvings - d + 1
-        bound = (
-            level >> shift if shift > 0 else level << -shift
-        )  # tail ≤ bound ⇔ 2·tail/2^d ≤ level/2^halvings
+        shift = halvings - d + 1  # 2·tail/2^d ≤ level/2^halvings ⇔ tail ≤ bound
+        bound = level >> shift if shift > 0 else level << -shift
         if tail + following <= bound:
             k, tail, term = k + 1, tail + following, following
             following = term * (d - k) // (k + 1)
