@@ -19,7 +19,7 @@ from .paths import shown
 from .plan import Plan, make_plan
 from .progress import Painter, Progress
 from .record import build_record
-from .resume import folder_to_resume, job_to_resume, settings_of
+from .resume import folder_to_resume, job_to_resume, refuse_if_changed, settings_of
 from .runners import Runner
 from .runs import Run, resolve_runs_dir
 from .sets import load_set
@@ -157,13 +157,15 @@ def _prepare(
         settings = settings_of(header, settings)
         case_ids = [case["id"] for case in header["cases"]]
     eval_set, skill = _with_skill(eval_set, skill_path)
+    if header is not None:
+        refuse_if_changed(header, eval_set, skill)
     plan = make_plan(eval_set, skill, settle(eval_set, **settings), case_ids)
     painter = painter_for(progress)
     if not plan.cases:
         painter.say(f"{eval_set.name}: the set has no cases, so there is nothing to run")
         return Run(build_record(make_header(plan, "", runs), ()))
     if header is not None and folder is not None:
-        return job_to_resume(plan, folder, header, painter, runs)
+        return job_to_resume(plan, folder, header, painter)
     folder = RunFolder.create(runs, eval_set.name, datetime.now(UTC))
     header = make_header(plan, folder.run_id, runs)
     folder.write_header(header)

@@ -51,7 +51,9 @@ async def conduct(job: Job) -> Run:
     def on_trial(trial: Trial) -> None:
         folder.append(trial_line(trial))
         key = trial.key
-        text = trial.answer.text if trial.answer else f"[no answer: {trial.outcome.value}, {trial.reason}]"
+        text = trial.answer.text if trial.answer else ""
+        if not text.strip() and not trial.outcome.measured:
+            text = f"[no answer: {trial.outcome.value}, {trial.reason}]"
         folder.add_text(key.case_id, key.condition, key.trial, settings.n, trial.outcome.value, text)
         counts.add(trial)
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .cases import EvalSet
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
 from .folder import RunFolder
-from .header import make_header
 from .job import Job
+from .judge import prompt_hash
 from .paths import shown
 from .plan import Plan
 from .progress import Painter
@@ -18,6 +19,7 @@ from .record import is_measured, key_of, latest
 from .runners import Runner
 from .runs import Run, find_folder, from_folder
 from .settings import CONDITIONS
+from .skills import Skill
 from .values import TrialKey
 
 
@@ -51,28 +53,8 @@ def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
     return stored
 
 
-def job_to_resume(
-    plan: Plan, folder: RunFolder, header: dict[str, Any], painter: Painter, runs: Path
-) -> Job | Run:
+def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter: Painter) -> Job | Run:
     """The job that runs what the folder's run still lacks; the run itself where it lacks nothing."""
-    now = make_header(plan, folder.run_id, runs)
-    changed = [
-        f"{what} (was {header[name]}, is {now[name]})"
-        for name, what in (
-            ("setHash", "the set"),
-            ("skillHash", "the skill"),
-            ("judgeHash", "the judge's prompt"),
-        )
-        if header[name] != now[name]
-    ]
-    if changed:
-        raise RunNotFound(
-            Problem(
-                folder.run_id,
-                f"cannot be resumed, as it has changed since: {', '.join(changed)}",
-                "run it anew",
-            )
-        )
     folder.cut_torn_tail()
     lines = [{name: value for name, value in line.items() if name != "text"} for line in folder.lines()]
     counting = latest(lines)
@@ -108,3 +90,17 @@ def job_to_resume(
         resumes=int(header.get("resumes", 0)) + 1,
         before_s=float(previous.get("durationS") or 0.0),
     )
+
+
+def refuse_if_changed(header: Mapping[str, Any], eval_set: EvalSet, skill: Skill) -> None:
+    """Raises RunNotFound where the set, the skill or the judge's prompt is not what the run began with."""
+    now = {
+        "setHash": eval_set.hash,
+        "skillHash": skill.hash,
+        "judgeHash": header["judgeHash"] and prompt_hash(),
+    }
+    names = {"setHash": "the set", "skillHash": "the skill", "judgeHash": "the judge's prompt"}
+    changed = [f"{names[key]} (was {header[key]}, is {now[key]})" for key in now if header[key] != now[key]]
+    if changed:
+        what = f"cannot be resumed, as it has changed since: {', '.join(changed)}"
+        raise RunNotFound(Problem(str(header["runId"]), what, "run it anew"))

@@ -108,7 +108,7 @@ class Loopback:
     def __init__(self, reply: Replier | None = None) -> None:
         self.requests: list[dict[str, Any]] = []
         self.connections = 0
-        self._reply = reply
+        self.reply = reply
         self._loop = asyncio.new_event_loop()
         self._open: set[asyncio.Transport] = set()
         self._server = self._loop.run_until_complete(
@@ -127,9 +127,9 @@ class Loopback:
         self.requests.append(request)
         if request["path"].partition("?")[0] != "/v1/messages":
             return status(404, "not_found_error", request["path"])
-        if self._reply is None:
+        if self.reply is None:
             return text("stub reply")
-        made = self._reply(request["body"], len(self.requests))
+        made = self.reply(request["body"], len(self.requests))
         if isinstance(made, Reply):
             return made
         return text(made) if isinstance(made, str) else Reply(made)

@@ -41,7 +41,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-HEAVY = {"anthropic", "altair", "scipy", "numpy", "polars", "ipywidgets", "anywidget", "IPython", "aiohttp", "xllamacpp"}
+HEAVY = {
+    "anthropic",
+    "altair",
+    "scipy",
+    "numpy",
+    "polars",
+    "ipywidgets",
+    "anywidget",
+    "IPython",
+    "aiohttp",
+    "xllamacpp",
+}
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
     "polars": {"frames", "columns"},
     "altair": {"charts"},
@@ -119,6 +130,8 @@ def test_every_exception_class_is_in_one_module() -> None:
         if path.stem != "errors"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
-        and any(isinstance(base, ast.Name) and base.id.endswith(("Error", "Exception")) for base in node.bases)
+        and any(
+            isinstance(base, ast.Name) and base.id.endswith(("Error", "Exception")) for base in node.bases
+        )
     }
     assert found == set()

@@ -1,0 +1,494 @@
+"""run_set from file to log record, against a real HTTP server and the real SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import KEY, Loopback, Reply, hangup, judge_json, sleep, status, text
+from worlds import BODY, case, check, judged, project
+
+import skilleval_nb as se
+from skilleval_nb.errors import InputError, RunNotFound
+from skilleval_nb.values import Trial
+
+ORIGIN_KEYS = {
+    "kind", "ts", "set", "skill", "model", "judgeModel", "n", "cases", "graded", "errors", "baselinePass",
+    "skillPass", "delta", "gate", "tokens", "dir",
+}  # fmt: skip
+
+
+def is_judge(body: dict[str, Any]) -> bool:
+    return "output_config" in body or "grade" in str(body.get("system", ""))
+
+
+def has_skill(body: dict[str, Any]) -> bool:
+    return body.get("system") == BODY
+
+
+def magic(body: dict[str, Any], count: int = 0) -> Reply:
+    """A model that does as it is told: magic with the skill, none without, and a judge that likes magic."""
+    if is_judge(body):
+        return text(judge_json("magic!" in body["messages"][0]["content"]))
+    return text("magic!" if has_skill(body) else "plain")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    for name in ("EVAL_MODEL", "EVAL_N", "EVAL_JUDGE_MODEL", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with Loopback(magic) as loopback:
+        for name, value in loopback.env.items():
+            monkeypatch.setenv(name, value)
+        yield loopback
+
+
+def run(path: Path, **settings: Any) -> se.Run:
+    return se.run_set(path, **{"runner": "anthropic", "progress": False, **settings})
+
+
+def written(run: se.Run) -> dict[str, Any]:
+    """The run's line in the log, as it stands in the file."""
+    assert run.folder is not None
+    lines = (run.folder.parent / "log.jsonl").read_text().splitlines()
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def trial_lines(run: se.Run) -> list[dict[str, Any]]:
+    assert run.folder is not None
+    return [json.loads(line) for line in (run.folder / "trials.jsonl").read_text().splitlines()]
+
+
+def test_calls_conditions_and_result(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a", check(), judged()), case("b", check(), judged(), judged("More.")))
+    result = run(path, n=3)
+    bodies = [request["body"] for request in server.requests]
+    judge = [body for body in bodies if is_judge(body)]
+    executor = [body for body in bodies if not is_judge(body)]
+    assert (len(executor), len(judge)) == (2 * 2 * 3, (1 + 2) * 2 * 3)
+    assert sum("system" not in body for body in executor) == 6
+    assert sum(body.get("system") == BODY for body in executor) == 6
+    assert {body["model"] for body in executor} == {"claude-haiku-4-5-20251001"}
+    assert {body["model"] for body in judge} == {"claude-sonnet-4-6"}
+    assert (result.gate, result.delta, result.exit_code) == ("PASS", 1.0, 0)
+    assert str(result).splitlines()[1:3] == [
+        "pass rate   baseline 0/2 (0%)   with-skill 2/2 (100%)   Δ +100%",
+        "ship gate: PASS — skill moves the number",
+    ]
+
+
+def test_the_conditions_alternate(tmp_path: Path, server: Loopback) -> None:
+    run(project(tmp_path, case("a"), case("b")), n=2, concurrency=1)
+    order = [has_skill(request["body"]) for request in server.requests]
+    assert order == [False, True] * 4
+
+
+def test_the_record_is_a_superset_of_the_origins(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path, case("a", difficulty=2), case("b"), model="opus"))
+    record = written(result)
+    assert record == json.loads(json.dumps(result.record))
+    assert set(record) >= ORIGIN_KEYS
+    assert {key: record[key] for key in ("kind", "set", "skill", "model", "judgeModel", "n")} == {
+        "kind": "eval", "set": "magic", "skill": "skills/magic/SKILL.md", "model": "opus", "judgeModel": None, "n": 1,
+    }  # fmt: skip
+    assert [{key: item[key] for key in ("id", "baseline", "skill")} for item in record["cases"]] == [
+        {"id": "a", "baseline": False, "skill": True},
+        {"id": "b", "baseline": False, "skill": True},
+    ]
+    assert (record["graded"], record["errors"], record["baselinePass"], record["skillPass"]) == (2, 0, 0, 2)
+    assert (record["delta"], record["gate"]) == (100, "PASS")
+    assert record["tokens"] == {"input": 4 * 11, "output": 4 * 7}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["ts"])
+    assert record["dir"] == f"runs/{result.id}"
+    assert re.fullmatch(r"\d{8}T\d{6}Z-magic", result.id)
+    assert (record["delivery"], record["runner"]) == ("inject", "anthropic")
+    assert (record["requestedModel"], record["resolvedModel"]) == ("opus", "claude-opus-4-8")
+    assert [row["tokens"] for row in record["usage"]] == [[22, 14, 6000, 400]] * 2
+
+
+def test_environment_and_arguments_and_the_set(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project(tmp_path, case("a", judged()), model="opus")
+    monkeypatch.setenv("EVAL_MODEL", "model-e")
+    monkeypatch.setenv("EVAL_N", "3")
+    monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-e")
+    record = run(path).record
+    assert (record["model"], record["n"], record["judgeModel"]) == ("model-e", 3, "judge-e")
+    record = run(path, model="model-a", n=1, judge_model="judge-a").record
+    assert (record["model"], record["n"], record["judgeModel"]) == ("model-a", 1, "judge-a")
+    sent = {request["body"]["model"] for request in server.requests}
+    assert sent == {"model-e", "judge-e", "model-a", "judge-a"}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
+def test_a_bad_eval_n_is_refused_by_name(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("EVAL_N", value)
+    with pytest.raises(InputError, match="EVAL_N"):
+        run(project(tmp_path))
+    assert server.requests == []
+
+
+FAULTS: dict[str, tuple[Reply, str, str]] = {
+    "429 for ever": (status(429, "rate_limit_error", headers={"retry-after": "0"}), "executor_failed", "429"),
+    "529": (status(529, "overloaded_error"), "executor_failed", "529"),
+    "500": (status(500, "api_error"), "executor_failed", "500"),
+    "401": (status(401, "authentication_error"), "executor_failed", "401"),
+    "dropped connection": (hangup(), "executor_failed", "onnection"),
+    "empty answer": (text(""), "executor_failed", "empty answer"),
+    "blank answer": (text(" \n "), "executor_failed", "empty answer"),
+    "exceeded context": (
+        text("half", stop_reason="model_context_window_exceeded"),
+        "executor_failed",
+        "context",
+    ),
+    "too slow": (sleep(5, text("magic!")), "executor_timeout", "no answer within 1.5 s"),
+}
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_a_fault_of_the_infrastructure_is_no_result(tmp_path: Path, server: Loopback, fault: str) -> None:
+    reply, outcome, words = FAULTS[fault]
+    server.reply = lambda body, count: reply if has_skill(body) else magic(body)
+    timeout = 1.5 if fault == "too slow" else 30
+    result = run(project(tmp_path, case("a")), timeout_s=timeout)
+    record = written(result)
+    assert (record["gate"], result.exit_code, result.delta) == ("NOT MEASURED", 3, None)
+    assert record["cases"][0]["skill"] is None
+    assert record["cases"][0]["baseline"] is False
+    assert (record["graded"], record["errors"], record["delta"]) == (0, 1, None)
+    assert (record["trialsMeasured"], record["trialsErrored"]) == (1, 1)
+    assert record["outcomes"] == {"failed": 1, outcome: 1}
+    bad = next(line for line in trial_lines(result) if line["condition"] == "skill")
+    assert bad["outcome"] == outcome
+    assert words in bad["reason"]
+    assert f"1 error ({outcome} 1)" in str(result)
+    assert "NOT MEASURED" in str(result)
+
+
+JUDGE_FAULTS: dict[str, tuple[Reply, str]] = {
+    "words": (text("I would say it is fine."), "grader_unparseable"),
+    "the word PASS": (text("PASS"), "grader_unparseable"),
+    "a breach of the schema": (
+        text('{"reasoning": "r", "evidence": "", "pass": "yes"}'),
+        "grader_unparseable",
+    ),
+    "two verdicts": (text('{"pass": true} no: {"pass": false}'), "grader_unparseable"),
+    "nothing": (text(""), "grader_unparseable"),
+    "an error": (status(500, "api_error"), "grader_failed"),
+    "too slow": (sleep(5, text(judge_json(True))), "grader_timeout"),
+}
+
+
+@pytest.mark.parametrize("fault", sorted(JUDGE_FAULTS))
+def test_an_undecidable_judge_is_no_verdict(tmp_path: Path, server: Loopback, fault: str) -> None:
+    reply, outcome = JUDGE_FAULTS[fault]
+    server.reply = lambda body, count: reply if is_judge(body) else magic(body)
+    result = run(
+        project(tmp_path, case("a", check(), judged())), timeout_s=1.5 if fault == "too slow" else 30
+    )
+    assert written(result)["outcomes"] == {outcome: 2}
+    assert result.exit_code == 3
+    for line in trial_lines(result):
+        assert [item["kind"] for item in line["checks"]] == ["includes", "judge"]
+        assert line["checks"][0]["passed"] is (line["condition"] == "skill")
+        assert line["checks"][1]["passed"] is None
+        assert "judge" in line["reason"]
+
+
+def test_a_rate_limit_that_passes_costs_a_pause_and_no_trial(tmp_path: Path, server: Loopback) -> None:
+    limited = status(429, "rate_limit_error", headers={"retry-after": "1"})
+    server.reply = lambda body, count: limited if count == 1 else magic(body)
+    result = run(project(tmp_path, case("a"), case("b")))
+    assert written(result)["outcomes"] == {"failed": 2, "passed": 2}
+    assert sum(row["calls"] for row in result.record["usage"]) == 5
+
+
+def test_a_missing_trial_that_cannot_change_the_gate_leaves_it(tmp_path: Path, server: Loopback) -> None:
+    failing = "Task c."
+    server.reply = lambda body, count: (
+        status(500, "api_error") if has_skill(body) and failing in str(body["messages"]) else magic(body)
+    )
+    result = run(project(tmp_path, case("a"), case("b"), case("c")))
+    # b 0/2 → 2/2 where measured; with c against the skill Δ is 2/3, with it 3/3: PASS either way
+    assert (result.gate, result.exit_code, result.delta) == ("PASS", 0, 1.0)
+    assert result.record["gateRange"] == [pytest.approx(2 / 3), 1.0]
+    assert "1 trial unmeasured: the gate stands" in str(result)
+
+
+def test_truncation_and_refusal_are_graded_as_they_stand_and_flagged(
+    tmp_path: Path, server: Loopback
+) -> None:
+    def reply(body: dict[str, Any], count: int) -> Reply:
+        if not has_skill(body):
+            return text("", stop_reason="refusal")
+        return text("magic, cut he", stop_reason="max_tokens")
+
+    server.reply = reply
+    result = run(project(tmp_path, case("a")))
+    assert (result.gate, result.delta) == ("PASS", 1.0)
+    assert written(result)["stopReasons"] == {"max_tokens": 1, "refusal": 1}
+    assert "1 answers cut at max_tokens" in str(result)
+    assert "1 answers refused by the model" in str(result)
+
+
+def test_a_pattern_that_runs_over_is_reported_on_its_trial(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: text("a" * 50_000 + "!" if has_skill(body) else "plain")
+    result = run(project(tmp_path, case("a", check(pattern="(a+)+$"))))
+    assert written(result)["outcomes"] == {"failed": 1, "grader_timeout": 1}
+    assert result.exit_code == 3
+
+
+def test_answers_are_kept_as_they_came(tmp_path: Path, server: Loopback) -> None:
+    words = "magic <b>&amp;</b> \U0001f600\r\n\u202eevil \x1b[31mred  \n\n"
+    server.reply = lambda body, count: text(words if has_skill(body) else "plain\n")
+    result = run(project(tmp_path, case("a b")))
+    assert result.folder is not None
+    assert (result.folder / "a_b.skill.txt").read_bytes().decode() == words
+    assert (result.folder / "a_b.baseline.txt").read_bytes() == b"plain\n"
+    assert result.transcript("a b", "skill") == words
+
+
+def test_n_answers_stand_in_one_file_with_their_outcomes_between(tmp_path: Path, server: Loopback) -> None:
+    answers = iter(["magic 1", "plain 2", ""])
+    server.reply = lambda body, count: text(next(answers) if has_skill(body) else "plain")
+    result = run(project(tmp_path, case("a")), n=3, concurrency=1)
+    assert result.folder is not None
+    parts = re.split(r"\n\n(===== next run =====.*)\n\n", (result.folder / "a.skill.txt").read_text())
+    assert parts[0::2][:2] == ["magic 1", "plain 2"]
+    assert "executor_failed" in parts[4]
+    assert "trial 1, passed" in parts[1]
+    assert "trial 2, failed" in parts[1]
+    assert "trial 3, executor_failed" in parts[3]
+
+
+def test_the_runs_folder_keeps_git_clean(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path))
+    assert result.folder is not None
+    assert (tmp_path / "runs" / ".gitignore").read_text().split() == ["*", "!log.jsonl", "!.gitignore"]
+    assert result.folder.parent == tmp_path / "runs"
+    (tmp_path / "runs" / ".gitignore").write_text("mine\n")
+    run(project(tmp_path))
+    assert (tmp_path / "runs" / ".gitignore").read_text() == "mine\n"
+
+
+def test_runs_of_the_same_second_have_their_own_folders(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    ids = [run(path).id for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert len((tmp_path / "runs" / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_the_key_is_in_no_file_even_if_a_server_echoes_it(tmp_path: Path, server: Loopback) -> None:
+    def reply(body: dict[str, Any], count: int) -> Reply:
+        if "Task b." in str(body["messages"]):
+            return status(400, "invalid_request_error", f"bad key {KEY}")
+        return text(f"magic {KEY}")
+
+    server.reply = reply
+    run(project(tmp_path, case("a"), case("b")))
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_bad_input_writes_nothing_and_calls_nothing(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("../x"), case("b", check("no-kind")))
+    with pytest.raises(InputError) as caught:
+        run(path)
+    assert len(caught.value.problems) == 2
+    path = project(tmp_path)
+    for bad in (
+        {"n": 0},
+        {"conditions": ("skill", "magic")},
+        {"judge_n": 2},
+        {"timeout_s": 0},
+        {"max_drop": 2},
+    ):
+        with pytest.raises(InputError, match=next(iter(bad))):
+            run(path, **bad)
+    with pytest.raises(InputError, match="no such case"):
+        run(path, case_ids=["zzz"])
+    (tmp_path / "skills/magic/SKILL.md").write_text("---\nname: magic\n---\n")
+    with pytest.raises(InputError, match="no body"):
+        run(path)
+    (tmp_path / "skills/magic/SKILL.md").unlink()
+    with pytest.raises(InputError, match="was not found"):
+        run(path)
+    assert server.requests == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_set_without_cases_is_an_explicit_empty_result(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    path.write_text('{"skill": "skills/magic/SKILL.md", "cases": []}')
+    result = run(path)
+    assert (result.exit_code, result.gate, result.delta) == (0, "NOT MEASURED", None)
+    assert server.requests == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_works_inside_a_running_loop_and_as_a_coroutine(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+
+    async def both() -> tuple[se.Run, se.Run]:
+        return run(path), await se.arun_set(path, runner="anthropic", progress=False)
+
+    first, second = asyncio.run(both())
+    assert (first.gate, second.gate) == ("PASS", "PASS")
+    assert first.id != second.id
+
+
+def test_progress_hands_out_the_counts(tmp_path: Path, server: Loopback) -> None:
+    seen: list[tuple[int, int, int, int]] = []
+
+    def note(counts: Any) -> None:
+        seen.append((counts.done, counts.total, counts.errors, counts.tokens_out))
+
+    server.reply = lambda body, count: text("") if has_skill(body) else magic(body)
+    run(project(tmp_path, case("a"), case("b")), progress=note)
+    assert seen[-1] == (4, 4, 2, 4 * 7)
+
+
+def test_a_budget_stops_new_trials_and_the_run_is_partial(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, *(case(f"c{number}") for number in range(5)))
+    result = run(path, max_tokens_total=3300, concurrency=1)
+    # each call is 11 + 3000 + 200 in and 7 out: the second call passes 3,300, so no third is made
+    assert len(server.requests) == 2
+    assert (result.record["partial"], result.record["trialsPlanned"]) == ("budget", 10)
+    assert (result.gate, result.exit_code) == ("NOT MEASURED", 3)
+    assert "partial (budget): 2/10 trials were started" in str(result)
+    resumed = run(path, resume="last")
+    assert len(server.requests) == 10
+    assert (resumed.id, resumed.gate, resumed.record["resumes"]) == (result.id, "PASS", 1)
+
+
+def test_resume_runs_what_was_not_measured_and_keeps_the_first_attempt(
+    tmp_path: Path, server: Loopback
+) -> None:
+    path = project(tmp_path, case("a"), case("b"))
+    server.reply = lambda body, count: text("") if has_skill(body) and "Task b" in str(body) else magic(body)
+    first = run(path, n=1)
+    # with b against the skill Δ is 1/2, for it 1: PASS either way, and still b is not measured
+    assert (first.exit_code, first.record["trialsErrored"], len(server.requests)) == (0, 1, 4)
+    server.reply = magic
+    again = run(path, resume=first.id)
+    assert len(server.requests) == 5
+    assert (again.id, again.gate, again.delta) == (first.id, "PASS", 1.0)
+    attempts = [(line["caseId"], line["attempt"], line["outcome"]) for line in trial_lines(again)]
+    assert attempts[-1] == ("b", 2, "passed")
+    assert ("b", 1, "executor_failed") in attempts
+    assert sum(row["asked"] for row in again.record["usage"]) == 5
+    third = run(path, resume="last")
+    assert len(server.requests) == 5
+    assert third.id == first.id
+
+
+def test_resume_is_refused_where_something_changed(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    first = run(path)
+    with pytest.raises(InputError, match="n: the run was started with 1"):
+        run(path, resume=first.id, n=3)
+    with pytest.raises(RunNotFound, match="no run of"):
+        run(path, resume="20000101T000000Z-magic")
+    (tmp_path / "skills/magic/SKILL.md").write_text("---\nname: magic\n---\nAnother body.")
+    with pytest.raises(RunNotFound, match="the skill"):
+        run(path, resume=first.id)
+    project(tmp_path, case("other"))
+    with pytest.raises(RunNotFound, match="the set"):
+        run(path, resume=first.id)
+
+
+def test_runs_are_reopened_by_id_folder_or_last(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path))
+    assert result.folder is not None
+    runs = tmp_path / "runs"
+    for handle in (result.id, result.folder, str(result.folder), "last"):
+        found = se.load_run(handle, runs)
+        assert (found.id, found.gate, str(found)) == (result.id, "PASS", str(result))
+        assert found.transcript("one", "skill") == "magic!"
+    with pytest.raises(RunNotFound, match="no trial"):
+        result.transcript("one", "skill", 2)
+    with pytest.raises(RunNotFound, match="no such run"):
+        se.load_run("nothing", runs)
+
+
+def test_a_run_whose_folder_is_gone_is_read_from_the_log(tmp_path: Path, server: Loopback) -> None:
+    import shutil
+
+    result = run(project(tmp_path))
+    assert result.folder is not None
+    shutil.rmtree(result.folder)
+    found = se.load_run(result.id, tmp_path / "runs")
+    assert (found.gate, found.delta, found.folder) == ("PASS", 1.0, None)
+    with pytest.raises(RunNotFound, match="transcripts are not here"):
+        found.transcript("one", "skill")
+
+
+def test_looks_are_counted_and_a_confirmation_starts_anew(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    looks = [run(path).record["evidence"]["look"] for _ in range(2)]
+    looks.append(run(path, confirm=True).record["evidence"]["look"])
+    looks.append(run(path).record["evidence"]["look"])
+    looks.append(run(path, model="other").record["evidence"]["look"])
+    assert looks == [1, 2, 3, 1, 1]
+
+
+def test_judge_equal_to_executor_and_an_even_n_are_warned_of(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path, case("a", judged())), model="sonnet", n=2)
+    warnings = " ".join(result.record["warnings"])
+    assert "the judge is the model under test (claude-sonnet-4-6)" in warnings
+    assert "n = 2 is even" in warnings
+    assert all(f"warning: {words}" in str(result) for words in result.record["warnings"])
+
+
+def test_a_subset_of_cases_says_so(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path, case("a"), case("b")), case_ids=["b"])
+    assert [item["id"] for item in result.record["cases"]] == ["b"]
+    assert result.record["subset"] is True
+    assert "subset" in str(result)
+
+
+def test_max_drop_decides_the_exit_code_where_it_is_given(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, *(case(f"c{number}") for number in range(8)))
+    server.reply = lambda body, count: text("magic!")
+    # all 8 cases tie at 1: the smoothed interval of Δ is about ±0.34
+    loose, tight = run(path, max_drop=0.5), run(path, max_drop=0.1)
+    assert (loose.gate, loose.exit_code, tight.exit_code) == ("NO MOVEMENT", 0, 1)
+    assert "held" in str(loose)
+    assert "not held" in str(tight)
+
+
+def test_our_own_fault_in_a_trial_is_a_runner_error_and_spares_the_rest(tmp_path: Path) -> None:
+    from skilleval_nb.runners import Runner
+    from skilleval_nb.values import Answer, Request
+
+    class Broken(Runner):
+        name = "broken"
+
+        async def answer(self, request: Request) -> Answer:
+            if request.system and "Task b" in request.prompt:
+                raise ZeroDivisionError("oh")
+            return Answer("magic!" if request.system else "plain")
+
+    result = se.run_set(project(tmp_path, case("a"), case("b")), runner=Broken(), progress=False)
+    assert result.record["outcomes"] == {"failed": 2, "passed": 1, "runner_error": 1}
+    assert "ZeroDivisionError: oh" in str(trial_lines(result))
+    assert Trial is not None
+
+
+def test_plan_counts_calls_without_making_one(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a", check(), judged()), case("b"), max_tokens=100)
+    plan = se.plan_set(path, runner="anthropic", n=3, judge_n=3)
+    assert (plan.executor_calls, plan.judge_calls) == (12, 1 * 2 * 3 * 3)
+    assert plan.output_tokens_ceiling == 1200
+    assert "12 executor calls" in str(plan)
+    assert server.requests == []
