@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import charts as charts
     from . import stats as stats
     from .cases import Case as Case
     from .cases import EvalSet as EvalSet
@@ -54,6 +55,7 @@ _HOME: dict[str, str | None] = {
     "scan_log": "frames",
     "setup": "notebook",
     "stats": None,
+    "charts": None,
 }
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604 - the table above is the list
 

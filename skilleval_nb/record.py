@@ -318,20 +318,20 @@ def _cell(case: Mapping[str, Any], condition: str) -> Cell:
 def _evidence(
     cases: Sequence[Mapping[str, Any]], decision: Decision, n: int, look: int
 ) -> dict[str, Any] | None:
-    """How far chance explains the difference; None where no case was measured in both conditions."""
+    """How far chance explains the difference; None where no case was measured in both conditions.
+
+    While the gate depends on unmeasured trials no direction is claimed: `verdict` is then None.
+    """
     if not decision.graded:
         return None
     from .stats import evidence_line, looks_p, summary
 
     result = summary(baseline=_outcomes(cases, REFERENCE), skill=_outcomes(cases, CANDIDATE))
-    withheld = None
-    if decision.gate is Gate.NOT_MEASURED:
-        withheld = f"the gate depends on {decision.unmeasured_trials} unmeasured trials"
+    claims = decision.gate is not Gate.NOT_MEASURED or result.scope is None
     low, high = result.delta_ci or (None, None)
     return {
-        "verdict": result.verdict if withheld is None else None,
-        "scope": result.scope if withheld is None else None,
-        "withheld": withheld,
+        "verdict": result.verdict if claims else None,
+        "scope": result.scope if claims else None,
         "pSet": result.p_set,
         "pCases": result.p_cases,
         "pLooks": None if result.p_set is None else looks_p(p=result.p_set, look=look),
@@ -341,7 +341,7 @@ def _evidence(
         "deltaHigh": high,
         "baselineRate": result.base_rate,
         "skillRate": result.skill_rate,
-        "line": evidence_line(result, n_trials=n, look=look, withheld=withheld),
+        "line": evidence_line(result, n_trials=n, look=look),
     }
 
 

@@ -59,7 +59,9 @@ def is_held(record: Mapping[str, Any]) -> bool | None:
     limit, evidence = record.get("maxDrop"), record.get("evidence")
     if limit is None or not evidence or record["gate"] == Gate.NOT_MEASURED:
         return None
-    return bool(evidence["deltaLow"] > -limit)
+    from .stats import held
+
+    return held((evidence["deltaLow"], evidence["deltaHigh"]), limit)
 
 
 def exit_code(record: Mapping[str, Any]) -> int:

@@ -132,7 +132,7 @@ def test_wrong_words_are_exit_2(tmp_path: Path, words: list[str]) -> None:
 
 def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
     env = environment(
-        PATH="", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), SKILLEVAL_GGUF=str(tmp_path / "no")
+        PATH="", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), SKILLEVAL_GGUF=""
     )
     done = cli(tmp_path, "run", str(project(tmp_path)), env=env)
     assert done.returncode == 2

@@ -13,13 +13,15 @@ import skilleval_nb
 
 PACKAGE = Path(skilleval_nb.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values"),
-    ("paths", "patterns", "pattern_worker", "skills", "models", "weights", "children"),
+    ("values",),
+    ("errors",),
+    ("paths", "pattern_worker", "skills", "models", "weights", "children", "sync", "recording"),
+    ("pattern_process",),
+    ("patterns",),
     ("cases",),
     ("sets", "gate", "darkroom"),
-    ("stats_exact", "stats_judge"),
-    ("stats_estimates",),
-    ("stats_design",),
+    ("stats_exact", "stats_estimates"),
+    ("stats_judge", "stats_design", "stats_summary"),
     ("stats",),
     ("runners",),
     ("claude_output", "runner_local_engine"),
@@ -32,7 +34,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("record",),
     ("frames", "text"),
     ("html",),
-    ("runs", "charts", "selftest", "logview"),
+    ("runs", "selftest"),
+    ("logview", "charts"),
     ("progress", "header", "notebook"),
     ("widget",),
     ("live", "job"),
@@ -54,7 +57,7 @@ HEAVY = {
     "xllamacpp",
 }
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
-    "polars": {"frames", "columns"},
+    "polars": {"frames", "columns", "charts"},
     "altair": {"charts"},
     "ipywidgets": {"widget"},
     "anywidget": {"widget"},
