@@ -134,7 +134,7 @@ def _tokens(record: Mapping[str, Any]) -> list[str]:
     if judged:
         text += f"; judge in {sum(map(_sent, judged))}, out {sum(row['tokens'][1] or 0 for row in judged)}"
     costs = [row["costUsd"] for row in record["usage"] if row["costUsd"] is not None]
-    return [text, *([f"${sum(costs):.4f}"] if costs else [])]
+    return [text, *([f"${sum(costs):.4f}"] if sum(costs) else [])]
 
 
 def _sent(row: Mapping[str, Any]) -> int:
