@@ -64,6 +64,7 @@ def run(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="this run settles it: looks are counted anew after it")
     ] = False,
+    reuse: Annotated[bool, typer.Option("--reuse", help="take unchanged trials of earlier runs")] = False,
     max_drop: Annotated[
         Optional[float], typer.Option(help="pass while Δ's interval stays above minus this rate")
     ] = None,
@@ -80,6 +81,7 @@ def run(
         set, runner=runner, model=model, judge_model=judge_model, judge_n=judge_n, n=n, skill_path=skill,
         case_ids=case, concurrency=concurrency, timeout_s=timeout_s, max_cost_usd=max_cost_usd,
         max_tokens_total=max_tokens_total, confirm=confirm, max_drop=max_drop, resume=resume, runs_dir=runs_dir,
+        reuse="unchanged" if reuse else None,
     )  # fmt: skip
     if json:
         _print_json(result.record)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import EvalSet
+from .errors import InputError, Problem
 from .execute import Counts
 from .folder import RunFolder
 from .header import make_header
@@ -20,12 +21,14 @@ from .plan import Plan, make_plan
 from .progress import Painter, Progress
 from .record import build_record
 from .resume import folder_to_resume, job_to_resume, refuse_if_changed, settings_of
+from .reuse import addresses, reusable
 from .runners import Runner
 from .runs import Run, resolve_runs_dir
 from .sets import load_set
 from .settings import CONDITIONS, check_runnable, settle
 from .skills import Skill, load_skill
 from .sync import TICK_S, run_sync
+from .values import Outcome
 
 
 def run_set(
@@ -43,6 +46,7 @@ def run_set(
     max_tokens_total: int | None = None,
     confirm: bool = False,
     max_drop: float | None = None,
+    reuse: str | None = None,
     resume: str | Path | None = None,
     runs_dir: str | Path = "runs",
     progress: bool | Progress | None = None,
@@ -56,7 +60,9 @@ def run_set(
     `EVAL_JUDGE_MODEL` and `sonnet`. `timeout_s` (default 180) bounds each trial's executor, retries included,
     and each judge call. `max_cost_usd` and `max_tokens_total` stop new trials once what was spent reaches
     them. `resume` takes a run id or `"last"` and runs only what that run still lacks: trials never started
-    and trials without a measurement. `progress` False shows nothing; a function gets the counts.
+    and trials without a measurement. `reuse="unchanged"` takes measured trials of earlier runs in `runs_dir`
+    where nothing that decides them has changed, and marks them; None runs everything afresh. `progress` False
+    shows nothing; a function gets the counts.
 
     Each trial is on disk when it ends. An interrupt ends children, keeps what is finished, prints how to
     resume, and is raised again. Nothing is written for a set without cases.
@@ -139,6 +145,7 @@ def _with_skill(eval_set: EvalSet, skill_path: str | Path | None) -> tuple[EvalS
 def _prepare(
     set: str | Path | EvalSet,  # noqa: A002
     *,
+    reuse: str | None = None,
     resume: str | Path | None = None,
     runs_dir: str | Path = "runs",
     progress: bool | Progress | None = None,
@@ -147,6 +154,7 @@ def _prepare(
     **settings: Any,
 ) -> Job | Run:
     """Everything that can be refused is refused here, before a file is written or a call is made."""
+    _check_reuse(reuse, confirm=bool(settings.get("confirm")))
     eval_set = set if isinstance(set, EvalSet) else load_set(set)
     runs = resolve_runs_dir(runs_dir, eval_set.root)
     header: dict[str, Any] | None = None
@@ -167,10 +175,28 @@ def _prepare(
     if header is not None and folder is not None:
         return job_to_resume(plan, folder, header, painter)
     folder = RunFolder.create(runs, eval_set.name, datetime.now(UTC))
+    folder.lock()
     header = make_header(plan, folder.run_id, runs)
     folder.write_header(header)
     _announce(plan, painter)
-    return Job(plan, folder, header, painter, Counts(total=plan.executor_calls))
+    job = Job(plan, folder, header, painter, Counts(total=plan.executor_calls), addresses=addresses(plan))
+    if reuse is not None:
+        job.reused = dict(reusable(job.addresses, runs))
+        outcomes = [line["outcome"] for line in job.reused.values()]
+        job.counts.done = job.counts.started_with = len(outcomes)
+        job.counts.passed = outcomes.count(Outcome.PASSED)
+        job.counts.failed = outcomes.count(Outcome.FAILED)
+        painter.say(f"{len(outcomes)} of {plan.executor_calls} trials are unchanged and reused")
+    return job
+
+
+def _check_reuse(reuse: str | None, *, confirm: bool) -> None:
+    if reuse not in (None, "unchanged"):
+        raise InputError(Problem("reuse", f"is {reuse!r}", 'use None or "unchanged"'))
+    if reuse is not None and confirm:
+        raise InputError(
+            Problem("reuse", "a run that confirms needs both conditions afresh", "leave one of them out")
+        )
 
 
 def _announce(plan: Plan, painter: Painter) -> None:

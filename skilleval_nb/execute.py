@@ -37,8 +37,6 @@ class Counts:
         self.passed += trial.outcome is Outcome.PASSED
         self.failed += trial.outcome is Outcome.FAILED
         self.errors += not trial.outcome.measured
-        if trial.reused:
-            return
         spent = [(trial.answer.usage, trial.answer.cost_usd)] if trial.answer else []
         for usage, cost in [*spent, *((grade.judge_usage, grade.judge_cost_usd) for grade in trial.grades)]:
             self.cost_usd += cost or 0.0

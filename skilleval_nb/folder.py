@@ -16,10 +16,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .errors import LogWarning
+from .errors import LogWarning, Problem, RunNotFound
 from .paths import file_stem
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 HEADER = "run.json"
 TRIALS = "trials.jsonl"
@@ -35,6 +38,7 @@ class RunFolder:
         self.path = path
         self._trials: int | None = None
         self._texts: dict[tuple[str, str], dict[int, tuple[str, str]]] = {}
+        self._lock: BaseFileLock | None = None
         self._secrets = [value for name in SECRETS if len(value := os.environ.get(name, "")) >= 8]
 
     @classmethod
@@ -58,6 +62,21 @@ class RunFolder:
     def run_id(self) -> str:
         """The folder's name."""
         return self.path.name
+
+    def lock(self) -> None:
+        """Keeps others from running trials into this folder until `close`; raises RunNotFound if one does now."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(
+            self.path / ".lock", thread_local=False
+        )  # taken here, given free in the loop's thread
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise RunNotFound(
+                Problem(self.run_id, "is being run by another process", "wait for it to end")
+            ) from None
+        self._lock = lock
 
     def write_header(self, header: Mapping[str, Any]) -> None:
         """Writes run.json whole or not at all."""
@@ -85,12 +104,15 @@ class RunFolder:
         os.write(self._trials, data + b"\n")
 
     def close(self) -> None:
-        """Writes the transcripts of cells that are not complete, and closes the files."""
+        """Writes the transcripts of cells that are not complete, closes the files, and gives the folder free."""
         for case_id, condition in list(self._texts):
             self._write_transcript(case_id, condition)
         if self._trials is not None:
             os.close(self._trials)
             self._trials = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The trials' lines in the order they ended; lines that cannot be read are counted in one LogWarning."""

@@ -27,7 +27,8 @@ class Job:
     """What is needed to run, or to go on with, one run.
 
     `finished` are the trials that a run before an interrupt has measured, `attempts` how often each trial
-    was tried, `before_s` the time that was spent.
+    was tried, `before_s` the time that was spent. `addresses` say what each trial is made of, `reused` holds
+    the lines of earlier runs that stand in for a trial.
     """
 
     plan: Plan
@@ -39,6 +40,8 @@ class Job:
     finished: set[TrialKey] = field(default_factory=set)
     resumes: int = 0
     before_s: float = 0.0
+    addresses: dict[TrialKey, str] = field(default_factory=dict)
+    reused: dict[TrialKey, dict[str, Any]] = field(default_factory=dict)
     partial: str | None = None
 
 
@@ -49,7 +52,7 @@ async def conduct(job: Job) -> Run:
     trials = GateTrials(plan, matcher, job.attempts)
 
     def on_trial(trial: Trial) -> None:
-        folder.append(trial_line(trial))
+        folder.append(trial_line(trial, job.addresses[trial.key]))
         key = trial.key
         text = trial.answer.text if trial.answer else ""
         if not text.strip() and not trial.outcome.measured:
@@ -66,9 +69,15 @@ async def conduct(job: Job) -> Run:
         return not (over_tokens or over_cost)
 
     began = time.monotonic()
+    for key, line in job.reused.items():
+        folder.append(line)
+        folder.add_text(
+            key.case_id, key.condition, key.trial, settings.n, line["outcome"], line.get("text", "")
+        )
+    skipped = job.finished | set(job.reused)
     try:
         await execute(
-            (key for key in plan.trials() if key not in job.finished),
+            (key for key in plan.trials() if key not in skipped),
             trials.perform,
             concurrency=settings.concurrency,
             on_trial=on_trial,

@@ -21,19 +21,18 @@ def _present(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def trial_line(trial: Trial) -> dict[str, Any]:
-    """A trial as its line in trials.jsonl: whole text, every grade."""
+def trial_line(trial: Trial, address: str) -> dict[str, Any]:
+    """A trial as its line in trials.jsonl: whole text, every grade; `address` says what it can stand in for."""
     answer = trial.answer
     line = {
         "caseId": trial.key.case_id,
         "condition": trial.key.condition,
         "trial": trial.key.trial,
         "attempt": trial.attempt,
+        "address": address,
         "outcome": trial.outcome.value,
         **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_seconds(trial.latency_s)),
     }
-    if trial.reused:
-        line["reused"] = True
     if answer is not None:
         usage = answer.usage
         line |= _present(
@@ -135,6 +134,7 @@ def build_record(
         "trialsPlanned": planned,
         "trialsMeasured": measured,
         "trialsErrored": len(trials) - measured,
+        "reused": _counted(line["condition"] for line in trials.values() if line.get("reused")),
         "outcomes": _counted(line["outcome"] for line in trials.values()),
         "stopReasons": _counted(line.get("stopReason") for line in trials.values()),
         "answeredModels": sorted({line["model"] for line in trials.values() if line.get("model")}),

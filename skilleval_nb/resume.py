@@ -16,6 +16,7 @@ from .paths import shown
 from .plan import Plan
 from .progress import Painter
 from .record import is_measured, key_of, latest
+from .reuse import addresses
 from .runners import Runner
 from .runs import Run, find_folder, from_folder
 from .settings import CONDITIONS
@@ -55,6 +56,7 @@ def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
 
 def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter: Painter) -> Job | Run:
     """The job that runs what the folder's run still lacks; the run itself where it lacks nothing."""
+    folder.lock()
     folder.cut_torn_tail()
     lines = [{name: value for name, value in line.items() if name != "text"} for line in folder.lines()]
     counting = latest(lines)
@@ -63,6 +65,7 @@ def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter
     for line in lines:
         attempts[key_of(line)] = max(attempts.get(key_of(line), 0), int(line.get("attempt", 1)))
     if len(finished) == plan.executor_calls and (run := from_folder(folder.path)).record["partial"] is None:
+        folder.close()
         painter.say(f"{folder.run_id}: nothing is left to run")
         return run
     for line in folder.lines():
@@ -88,6 +91,7 @@ def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter
         attempts,
         finished,
         resumes=int(header.get("resumes", 0)) + 1,
+        addresses=addresses(plan),
         before_s=float(previous.get("durationS") or 0.0),
     )
 

@@ -30,6 +30,9 @@ def result_lines(record: Mapping[str, Any]) -> list[str]:
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))
+    if reused := record.get("reused"):
+        counts = ", ".join(f"{number} {condition}" for condition, number in reused.items())
+        lines.append(f"reused from earlier runs: {counts} trials")
     if record.get("subset"):
         lines.append(f"subset: {len(record['cases'])} of the set's cases were run")
     if record.get("partial"):

@@ -150,7 +150,7 @@ class Trial:
     """One execution of one case under one condition, graded.
 
     `answer` is None where nothing came back. `latency_s` is the executor's wall time with retries and
-    pauses. `attempt` counts from 1 over resumes. `reused` marks a trial taken from an earlier run.
+    pauses. `attempt` counts from 1 over resumes.
     """
 
     key: TrialKey
@@ -160,5 +160,4 @@ class Trial:
     grades: tuple[Grade, ...] = ()
     latency_s: float | None = None
     attempt: int = 1
-    reused: bool = False
     ended_at: str = ""

@@ -407,6 +407,51 @@ def test_resume_is_refused_where_something_changed(tmp_path: Path, server: Loopb
         run(path, resume=first.id)
 
 
+def test_unchanged_trials_are_reused_and_said_to_be(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a"), case("b", judged()))
+    server.reply = lambda body, count: text("") if has_skill(body) and "Task a" in str(body) else magic(body)
+    first = run(path)
+    assert len(server.requests) == 4 + 2
+    server.reply = magic
+    second = run(path, reuse="unchanged")
+    # only the trial without a measurement is run again
+    assert len(server.requests) == 7
+    assert second.record["reused"] == {"baseline": 2, "skill": 1}
+    assert second.gate == "PASS"
+    assert second.transcript("b", "skill") == "magic!"
+    assert "reused from earlier runs: 2 baseline, 1 skill trials" in str(second)
+    executor = [row for row in second.record["usage"] if row["role"] == "executor"]
+    assert [(row["condition"], row["asked"]) for row in executor] == [("baseline", 0), ("skill", 1)]
+    (tmp_path / "skills/magic/SKILL.md").write_text("---\nname: magic\n---\nAnother body.")
+    third = run(path, reuse="unchanged")
+    assert third.record["reused"] == {"baseline": 2}
+    assert run(path).record["reused"] == {}
+    assert first.id != third.id
+
+
+def test_reuse_and_confirm_exclude_each_other(tmp_path: Path, server: Loopback) -> None:
+    with pytest.raises(InputError, match="afresh"):
+        run(project(tmp_path), reuse="unchanged", confirm=True)
+    with pytest.raises(InputError, match="reuse"):
+        run(project(tmp_path), reuse="always")
+
+
+def test_two_cannot_go_on_with_one_run_at_once(tmp_path: Path, server: Loopback) -> None:
+    from skilleval_nb.folder import RunFolder
+
+    path = project(tmp_path)
+    server.reply = lambda body, count: text("")
+    first = run(path)
+    assert first.folder is not None
+    other = RunFolder(first.folder)
+    other.lock()
+    with pytest.raises(RunNotFound, match="another process"):
+        run(path, resume=first.id)
+    other.close()
+    server.reply = magic
+    assert run(path, resume=first.id).gate == "PASS"
+
+
 def test_runs_are_reopened_by_id_folder_or_last(tmp_path: Path, server: Loopback) -> None:
     result = run(project(tmp_path))
     assert result.folder is not None

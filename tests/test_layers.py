@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("html",),
     ("runs", "selftest"),
     ("logview", "charts"),
-    ("progress", "header", "notebook"),
+    ("progress", "header", "notebook", "reuse"),
     ("widget",),
     ("live", "job"),
     ("resume",),
