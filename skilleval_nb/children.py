@@ -69,6 +69,7 @@ async def run_child(
     with tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
+        _register(child)
         starting = asyncio.ensure_future(_start(loop, child, argv, source.fileno(), env, cwd))
         try:
             await asyncio.shield(starting)
@@ -77,6 +78,9 @@ async def run_child(
                 await starting
                 await child.end(grace_s)
             raise
+        finally:
+            if not child.pid:
+                _live.discard(child)
     try:
         await child.finished
     finally:
@@ -124,6 +128,9 @@ class _Child(asyncio.SubprocessProtocol):
         self.owner = owner
         self.parent = os.getpid()
         self.pid = 0
+        """0 until it has started."""
+        self.doomed = False
+        """To be ended as soon as it has started."""
         self._loop = loop
         self._limit = limit
 
@@ -131,7 +138,8 @@ class _Child(asyncio.SubprocessProtocol):
         assert isinstance(transport, asyncio.SubprocessTransport)
         self.transport = transport
         self.pid = transport.get_pid() or 0
-        _register(self)
+        if self.doomed:
+            self.send(_KILL)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         held = self.output[fd]
@@ -163,6 +171,8 @@ class _Child(asyncio.SubprocessProtocol):
 
     def send(self, number: int) -> None:
         """Signals the whole group, gone or not."""
+        if not self.pid:
+            return
         if sys.platform == "win32":
             if not self.exited.done():
                 self.transport.kill()
@@ -172,18 +182,28 @@ class _Child(asyncio.SubprocessProtocol):
 
     async def end(self, grace_s: float) -> None:
         """Ends the child if it still runs, and all that came of it; returns when it is gone."""
+        try:
+            if not self.exited.done():
+                await self._end(grace_s)
+        finally:
+            self.transport.close()
+
+    async def _end(self, grace_s: float) -> None:
+        family = _family(self.pid)
+        self.send(signal.SIGTERM)
+        impatience: asyncio.CancelledError | None = None
+        try:
+            await asyncio.wait([self.exited], timeout=grace_s)
+        except asyncio.CancelledError as error:
+            impatience = error
         if not self.exited.done():
-            family = _family(self.pid)
-            try:
-                self.send(signal.SIGTERM)
-                await asyncio.wait([self.exited], timeout=grace_s)
-            finally:
-                if not self.exited.done():
-                    family |= _family(self.pid)
-                    self.send(_KILL)
-                _kill_family(family)
-            await asyncio.wait([self.exited], timeout=GRACE_S)
-        self.transport.close()
+            family |= _family(self.pid)
+            self.send(_KILL)
+        _kill_family(family)
+        # What was killed is gone in a moment, and has to be taken note of while there is a loop to do it.
+        await asyncio.wait([self.exited], timeout=GRACE_S)
+        if impatience is not None:
+            raise impatience
 
 
 _KILL: int = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
@@ -202,6 +222,10 @@ def end_all(owner: object = None, *, grace_s: float = 1.0) -> None:
     """Ends every child that still runs, or those of one owner, from any thread and without an event loop."""
     # A fork of this process has the list too, but they are not its children.
     mine = [c for c in list(_live) if c.parent == os.getpid() and (owner is None or c.owner is owner)]
+    for child in mine:
+        child.doomed = True
+    _await(lambda: all(child.pid or child not in _live for child in mine), grace_s)
+    mine = [child for child in mine if child.pid]
     families = {child: _family(child.pid) for child in mine}
     for child in mine:
         child.send(signal.SIGTERM)

@@ -47,14 +47,21 @@ _KEY = re.compile(r"\bsk-[\w-]{6,}")
 
 
 def events(stdout: bytes) -> list[dict[str, Any]]:
-    """The JSON objects that the CLI printed, one a line; anything else, a torn line included, is left out."""
+    """The JSON objects that the CLI printed, one a line; anything else, a torn line included, is left out.
+
+    Half of a surrogate pair, which no file can hold, becomes U+FFFD.
+    """
     found = []
     for line in stdout.decode("utf-8", "replace").split("\n"):
         if line.lstrip().startswith("{"):
             try:
-                found.append(json.loads(line))
+                event = json.loads(line)
+                if "\\ud" in line.lower():
+                    whole = json.dumps(event, ensure_ascii=False).encode("utf-16", "surrogatepass")
+                    event = json.loads(whole.decode("utf-16", "replace"))
             except (ValueError, RecursionError):
                 continue
+            found.append(event)
     return found
 
 
@@ -86,7 +93,7 @@ def read_answer(
     cut = "max_output_tokens" in (result.get("api_error"), own[-1].get("error") if own else None)
     stop = "max_tokens" if failed and cut else result.get("stop_reason")
     answer = Answer(
-        text=_whole(text),
+        text=text,
         model=_model(result, messages),
         stop_reason=stop if isinstance(stop, str) else None,
         usage=usage,
@@ -104,7 +111,7 @@ def read_answer(
 
     subtype = result.get("subtype")
     if subtype != "success":
-        fail(_ENDINGS.get(str(subtype), f"the claude CLI ended with {subtype}"))
+        fail(_ENDINGS.get(str(subtype), f"the claude CLI ended with {plain_line(str(subtype))}"))
     if stop == "refusal":
         return answer
     if failed and not (cut and text.strip()):
@@ -237,12 +244,3 @@ def _model(result: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> 
 
 def _first(errors: object) -> str:
     return str(errors[0]) if isinstance(errors, list) and errors else ""
-
-
-def _whole(text: str) -> str:
-    """`text` with U+FFFD for half of a surrogate pair, which no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
