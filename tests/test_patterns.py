@@ -40,7 +40,11 @@ def children() -> set[int]:
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         pytest.skip("no /proc to list children from")
-    return {int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+    while True:
+        try:
+            return {int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+        except OSError:  # a thread that has just ended
+            continue
 
 
 def in_loop(
@@ -259,7 +263,7 @@ class TestBound:
 
         found, took, gap = in_loop(search, limit_s=1.0)
         assert found == [Found(), Found(ran_over=True), Found((50_000, 50_001)), Found((50_000, 50_001))]
-        assert 1.0 <= took < 2.0
+        assert 1.0 <= took < 3.0
         assert gap < 0.2
 
     @both_ways
