@@ -87,7 +87,7 @@ def run(
         _print_json(result.record)
     elif result.record["cases"]:
         typer.echo(str(result))
-        typer.echo("next: skilleval lab   (the notebooks over this log, in JupyterLab)")
+        typer.echo(f"next: {_command()} lab   (the notebooks beside your sets, in JupyterLab)")
     raise typer.Exit(result.exit_code)
 
 
@@ -238,6 +238,12 @@ def _set_files(paths: list[Path] | None) -> list[Path]:
     if not found:
         raise InputError(Problem("sets", "there is no set here", "name a set file or a folder of them"))
     return found
+
+
+def _command() -> str:
+    """How the user called this program, so that what is printed can be typed."""
+    called = Path(sys.argv[0])
+    return "python -m skilleval_nb.cli" if called.suffix == ".py" else sys.argv[0]
 
 
 def _print_json(record: Any) -> None:

@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("grade", "judge"),
     ("gate_trial", "execute"),
     ("folder", "log", "columns"),
-    ("record",),
+    ("record", "decode"),
     ("frames", "text"),
     ("html",),
     ("runs", "selftest"),
@@ -57,9 +57,10 @@ HEAVY = {
     "xllamacpp",
 }
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
-    "polars": {"frames", "columns", "charts"},
+    "polars": {"frames", "columns", "decode", "charts"},
     "altair": {"charts"},
     "ipywidgets": {"widget"},
+    "IPython": {"widget"},
     "anywidget": {"widget"},
 }
 REGISTRY = {"runners"}
