@@ -66,8 +66,9 @@ class Quiet(Painter):
         """Nothing is shown."""
 
     def start(self, title: str, counts: Counts) -> None:
-        """Keeps the counts to hand on."""
+        """Hands on the counts as they are before the first trial."""
         self.counts = counts
+        self.paint()
 
     def paint(self) -> None:
         """Calls the function when a trial has ended since the last call."""

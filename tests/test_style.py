@@ -18,5 +18,5 @@ ROOT = Path(__file__).parents[1]
 )
 def test_the_whole_tree_is_clean(words: list[str]) -> None:
     command = [sys.executable, "-m", *words, *([] if words == ["mypy"] else ["."])]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
