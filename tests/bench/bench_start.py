@@ -1,6 +1,6 @@
 """What it costs to start: `import skilleval_nb` and `skilleval --help`, over a bare Python, in one run.
 
-    python tests/bench/bench_start.py [--rounds 15]
+python tests/bench/bench_start.py [--rounds 15]
 """
 
 from __future__ import annotations
