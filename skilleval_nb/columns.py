@@ -42,6 +42,7 @@ class Column:
 
 NEVER = "never"
 OLD = "written before this was recorded"
+TIME = "Datetime[ms, UTC]"
 
 
 def _columns(owner: str, text: str) -> tuple[Column, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
 
-from .columns import COLUMNS
+from .columns import COLUMNS, TIME, Column
 
 RUN, RESUMES = "\0run", "\0resumes"
 """Two columns beside those asked for, by which a later record of a run replaces the earlier ones."""
@@ -79,11 +78,12 @@ class Decoder:
     def plan(self, lines: pl.LazyFrame) -> pl.LazyFrame:
         """The rows that come out of lines which all hold one object; `finish` makes the columns of them."""
         record = pl.col("record").struct.field
-        frame = lines.select(record=_LINE.str.json_decode(self.dtype)).filter(record("kind").is_in(self.kinds))
+        frame = lines.select(record=_LINE.str.json_decode(self.dtype))
+        frame = frame.filter(record("kind").is_in(self.kinds))
         own = {name: value for name, (value, _) in self._run_values().items()}
         own |= {RUN: run_id(), RESUMES: record("resumes").fill_null(0)}
         if self.level == "run":
-            return frame.select(_named(own), *(["record"] if self._counted() else []))
+            return frame.select(_named(own) + ([pl.col("record")] if self._counted() else []))
         frame = self._opened(frame.select(_named({**own, "\0case": record("cases")})))
         if self.predicate is not None:
             frame = frame.filter(self.predicate)
@@ -98,25 +98,22 @@ class Decoder:
             frame = frame.filter(self.predicate)
         return [frame.select(*self.columns, RUN, RESUMES).collect()]
 
-    def narrowed_plan(self, lines: pl.LazyFrame) -> pl.LazyFrame:
-        """The same rows, with the lines left undecoded that the keys before `cases` rule out already.
+    def narrow(self, lines: pl.LazyFrame) -> pl.LazyFrame | None:
+        """The lines without those that the keys before `cases` rule out already; None where no rule could.
 
         A column that is null there counts as not known, as its key may stand after the cases.
         """
         values = self._run_values()
         rules = [rule for rule in _conjuncts(self.predicate) if set(rule.meta.root_names()) <= values.keys()]
-        if not rules:
-            return self.plan(lines)
         used = sorted({name for rule in rules for name in rule.meta.root_names()})
+        if not used:
+            return None
         head = pl.concat_str(_LINE.str.splitn(',"cases":[', 2).struct.field("field_0"), pl.lit("}"))
         dtype = pl.Struct({f.name: f.dtype for f in self.dtype.fields if f.name not in ("cases", "usage")})
-        frame = lines.select("line", record=head.str.json_decode(dtype))
-        frame = frame.select(
-            "line",
-            *(values[name][0].alias(name) for name in used),
-            unknown=pl.any_horizontal(values[name][1].is_null() for name in used),
-        )
-        return self.plan(frame.filter(pl.col("unknown") | pl.all_horizontal(rules)).select("line"))
+        known = pl.all_horizontal(values[name][1].is_not_null() for name in used)
+        heads = lines.select("line", record=head.str.json_decode(dtype))
+        heads = heads.select("line", *(values[name][0].alias(name) for name in used), known=known)
+        return heads.filter(~pl.col("known") | pl.all_horizontal(rules)).select("line")
 
     def _run_values(self) -> dict[str, tuple[pl.Expr, pl.Expr]]:
         """The run's columns that need neither cases nor usage: value, and what the record itself says."""
@@ -128,6 +125,7 @@ class Decoder:
                 raw = _at(pl.col("record"), column.path)
                 found[name] = (_refined(name, raw), raw)
         return found
+
     def _counted(self) -> dict[str, pl.Expr]:
         """The run's columns that are counted over its cases or summed over its ledger."""
         found: dict[str, pl.Expr] = {}
@@ -175,20 +173,13 @@ class Decoder:
         inner = item.struct.field(_HOLDS[owner])
         if self.level != "case":
             return inner
-        shape = pl.Struct(self._struct("result")).fields  # the origin's records know only the two verdicts
-        verdicts = [
-            pl.struct(
-                *(
-                    pl.lit(condition).alias(f.name)
-                    if f.name == "condition"
-                    else item.struct.field(condition).alias(f.name)
-                    if f.name == "verdict"
-                    else pl.lit(None, f.dtype).alias(f.name)
-                    for f in shape
-                )
+        verdicts = []  # all that the origin's records know of a case
+        for condition in ("baseline", "skill"):
+            known = {"condition": pl.lit(condition), "verdict": item.struct.field(condition)}
+            fields = self._struct("result")
+            verdicts.append(
+                pl.struct(**{n: known.get(n, pl.lit(None, dtype)) for n, dtype in fields.items()})
             )
-            for condition in ("baseline", "skill")
-        ]
         return pl.when(inner.is_null()).then(pl.concat_list(verdicts)).otherwise(inner)
 
     def _dtype(self) -> pl.Struct:
@@ -213,7 +204,7 @@ class Decoder:
     def _struct(self, owner: str) -> dict[str, pl.DataType]:
         """What is read of an owner itself, without what it holds."""
         paths = {
-            column.path: pl.String() if column.dtype.startswith("Datetime") else _type(column.dtype)
+            column.path: pl.String() if column.dtype == TIME else dtype_of(column)
             for column in self.columns.values()
             if column.owner == owner
         }
@@ -228,8 +219,9 @@ def _named(values: Mapping[str, pl.Expr]) -> list[pl.Expr]:
     return [value.alias(name) for name, value in values.items()]
 
 
-def _type(name: str) -> pl.DataType:
-    found: pl.DataType = getattr(pl, name)()
+def dtype_of(column: Column) -> pl.DataType:
+    """The type of a column in a frame."""
+    found: pl.DataType = pl.Datetime("ms", "UTC") if column.dtype == TIME else getattr(pl, column.dtype)()
     return found
 
 
@@ -244,7 +236,9 @@ def _nested(paths: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
             found.setdefault(key, {})[rest] = dtype
         else:
             found[key] = dtype
-    return {key: pl.Struct(_nested(value)) if isinstance(value, dict) else value for key, value in found.items()}
+    return {
+        key: pl.Struct(_nested(value)) if isinstance(value, dict) else value for key, value in found.items()
+    }
 
 
 def _at(base: pl.Expr, path: str) -> pl.Expr:
@@ -327,40 +321,3 @@ def _conjuncts(predicate: pl.Expr | None) -> list[pl.Expr]:
         if len(pair) == 2 and (pair[0] & pair[1]).meta == predicate:
             return _conjuncts(pair[0]) + _conjuncts(pair[1])
     return [predicate]
-
-
-def fitting(value: Any, dtype: pl.DataType, path: str = "") -> tuple[Any, str]:
-    """`value` cut to what polars can decode as `dtype`, and the first place where it had to become null.
-
-    What polars converts by itself (a number for a text, a fraction for a whole number) is left to it.
-    """
-    if value is None:
-        return None, ""
-    if isinstance(dtype, pl.Struct):
-        if not isinstance(value, dict):
-            return None, f"{path} is not an object"
-        parts = {f.name: fitting(value.get(f.name), _of(f.dtype), f"{path}.{f.name}") for f in dtype.fields}
-        return {name: part for name, (part, _) in parts.items()}, _first(why for _, why in parts.values())
-    if isinstance(dtype, pl.List):
-        if not isinstance(value, list):
-            return None, f"{path} is not a list"
-        items = [fitting(item, _of(dtype.inner), f"{path}[{i}]") for i, item in enumerate(value)]
-        return [item for item, _ in items], _first(why for _, why in items)
-    if dtype == pl.Boolean:
-        fits = isinstance(value, bool)
-    elif dtype == pl.String:
-        fits = isinstance(value, str | int | float)
-    else:
-        fits = isinstance(value, int | float) and math.isfinite(value)
-    return (value, "") if fits else (None, f"{path} is not a {_WORDS[type(dtype)]}")
-
-
-def _first(remarks: Iterable[str]) -> str:
-    return next((remark.removeprefix(".") for remark in remarks if remark), "")
-
-
-def _of(dtype: Any) -> pl.DataType:
-    return dtype if isinstance(dtype, pl.DataType) else dtype()
-
-
-_WORDS = {pl.Boolean: "true or false", pl.String: "text", pl.Int64: "number", pl.Float64: "number"}

@@ -7,21 +7,23 @@ decode is read again line by line in Python, which leaves out what is broken and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from .columns import COLUMNS, KINDS, LEVELS, Column
-from .decode import RESUMES, RUN, Decoder, fitting
+from .columns import COLUMNS, KINDS, LEVELS
+from .decode import RESUMES, RUN, Decoder, dtype_of
 from .errors import InputError, Problem
 from .log import Losses, existing_log, json_line, parse_line
 
-PIECE = 2**21
+SLICE = 2**21
 
 
 def scan_log(
@@ -34,12 +36,12 @@ def scan_log(
     newest record counts. Lines that cannot be read are left out, and a LogWarning counts and locates them.
     Raises InputError where there is no log, no such level or no such kind.
     """
-    reader = _Reader(existing_log(path), _level(level), _kinds(kind))
+    read = partial(_read, existing_log(path), _level(level), _kinds(kind))
 
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        yield from reader.read(columns, predicate, n_rows)
+        yield from read(columns, predicate, n_rows)
 
     return register_io_source(source, schema=schema_of(level), is_pure=True)
 
@@ -48,31 +50,31 @@ def load_log(
     path: str | Path = "runs/log.jsonl", level: str = "case", kind: str | None = None
 ) -> pl.DataFrame:
     """The log as a frame; rows, columns, warnings and errors as `scan_log`."""
-    reader = _Reader(existing_log(path), _level(level), _kinds(kind))
-    return pl.concat(reader.read(None, None, None), rechunk=False)
+    return pl.concat(_read(existing_log(path), _level(level), _kinds(kind)), rechunk=False)
 
 
 def frame_of(records: Iterable[Mapping[str, Any]], level: str) -> pl.DataFrame:
     """The same frame from records in memory; records of kinds without cases are passed over."""
     decoder = Decoder(_level(level), KINDS)
     kept = [record for record in records if record.get("kind") in KINDS]
-    lines = pl.DataFrame({"line": [json_line(record) for record in kept]}, schema={"line": pl.String})
-    try:
-        frame = decoder.plan(lines.lazy()).collect()
-    except pl.exceptions.PolarsError:
-        fit = [json_line(fitting(record, decoder.dtype)[0]) for record in kept]
-        frame = decoder.plan(pl.LazyFrame({"line": fit})).collect()
-    frame = pl.concat(decoder.finish([frame]))
+    frames = _tried([decoder.plan(_lines(kept))])
+    if frames is None:
+        losses = Losses("records in memory")
+        fit = [_fitting(record, decoder.dtype) for record in kept]
+        losses.nulled.update((number, why) for number, (_, why) in enumerate(fit, 1) if why)
+        losses.warn()
+        frames = [decoder.plan(_lines(record for record, _ in fit)).collect()]
+    frame = pl.concat(decoder.finish(frames))
     return _newest(frame, _resumed(kept)).select(schema_of(level).names())
 
 
 def schema_of(level: str) -> pl.Schema:
     """Names and types of a level's columns."""
-    return pl.Schema({column.name: _dtype(column) for column in COLUMNS[_level(level)]})
+    return pl.Schema({column.name: dtype_of(column) for column in COLUMNS[_level(level)]})
 
 
-def _dtype(column: Column) -> pl.DataType:
-    return pl.Datetime("ms", "UTC") if column.dtype.startswith("Datetime") else getattr(pl, column.dtype)()
+def _lines(records: Iterable[Mapping[str, Any]]) -> pl.LazyFrame:
+    return pl.LazyFrame({"line": [json_line(record) for record in records]}, schema={"line": pl.String})
 
 
 def _level(level: str) -> str:
@@ -108,34 +110,25 @@ def _newest(frame: pl.DataFrame, best: Mapping[str, int]) -> pl.DataFrame:
     return frame.filter(pl.col(RESUMES) >= newest)
 
 
-@dataclass
-class _Reader:
-    """One log at one level."""
-
-    path: Path
-    level: str
-    kinds: tuple[str, ...]
-
-    def read(
-        self, columns: Sequence[str] | None, predicate: pl.Expr | None, n_rows: int | None
-    ) -> list[pl.DataFrame]:
-        """The frames of the pieces; at least one, which may be empty."""
-        schema = schema_of(self.level)
-        names = schema.names() if columns is None else list(columns)
-        roots = [] if predicate is None else predicate.meta.root_names()
-        decoder = Decoder(self.level, self.kinds, {*names, *roots}, predicate)
-        job = _Job(self.path, decoder)
-        job.run()
-        frames = [schema.to_frame(eager=True).select(names)]
-        left = n_rows
-        for frame in decoder.finish(job.frames):
-            found = _newest(frame, job.best).select(names)
-            if left is not None:
-                found = found.head(left)
-                left -= found.height
-            frames.append(found)
-        job.losses.warn()
-        return frames
+def _read(
+    path: Path,
+    level: str,
+    kinds: tuple[str, ...],
+    columns: Sequence[str] | None = None,
+    predicate: pl.Expr | None = None,
+    n_rows: int | None = None,
+) -> list[pl.DataFrame]:
+    """The frames of a log's pieces; at least one, which may be empty. `n_rows` counts before the filter."""
+    schema = schema_of(level)
+    names = schema.names() if columns is None else list(columns)
+    roots = [] if predicate is None else predicate.meta.root_names()
+    decoder = Decoder(level, kinds, {*names, *roots}, None if n_rows is not None else predicate)
+    job = _Job(path, decoder)
+    frames = [_newest(frame, job.best) for frame in job.run()]
+    if n_rows is not None and frames:
+        head = pl.concat(frames).lazy().head(n_rows)
+        frames = [(head if predicate is None else head.filter(predicate)).collect()]
+    return [schema.to_frame(eager=True).select(names), *(frame.select(names) for frame in frames)]
 
 
 @dataclass
@@ -150,30 +143,37 @@ class _Job:
     def __post_init__(self) -> None:
         self.losses = Losses(self.path)
 
-    def run(self) -> None:
-        """Read all pieces, as many at a time as polars has threads."""
-        pieces = _pieces(self.path)
-        while group := list(islice(pieces, pl.thread_pool_size())):
-            sorted_ = _collected([self.decoder.sort(piece) for _, piece in group])
-            clean = [frame if frame is not None and frame["shaped"].all() else None for frame in sorted_]
-            plans = [self.decoder.narrowed_plan(frame.lazy()) for frame in clean if frame is not None]
-            found = iter(_collected(plans))
-            for (start, piece), lines in zip(group, clean, strict=True):
-                frame = None if lines is None else next(found)
-                if lines is None or frame is None:
-                    self._slowly(start, piece)
-                else:
-                    self._keep(frame, (parse_line(line.encode())[0] for line in lines.filter("again")["line"]))
+    def run(self) -> list[pl.DataFrame]:
+        """Read the file piece by piece; warn at the end of what could not be read."""
+        for start, piece in _pieces(self.path, SLICE * max(4, pl.thread_pool_size())):
+            lines = _tried([self.decoder.sort(piece)])
+            frames = self._decoded(lines[0]) if lines and lines[0]["shaped"].all() else None
+            if lines and frames is not None:
+                again = lines[0].filter("again")["line"]
+                self._keep(frames, (parse_line(line.encode())[0] for line in again))
+            else:
+                self._slowly(start, piece)
+        self.losses.warn()
+        return self.decoder.finish(self.frames)
 
-    def _keep(self, frame: pl.DataFrame, resumed: Iterable[Mapping[str, Any] | None]) -> None:
-        self.frames.append(frame)
+    def _decoded(self, lines: pl.DataFrame) -> list[pl.DataFrame] | None:
+        """The rows of lines, several slices at a time; None where polars cannot decode one of them."""
+        narrowed = self.decoder.narrow(lines.lazy())
+        found = None if narrowed is None else _tried([narrowed])
+        kept = found[0] if found else lines.select("line")
+        bounds = [0, *_bounds(kept["line"]), kept.height]
+        slices = [kept.slice(at, to - at).lazy() for at, to in pairwise(bounds) if to > at]
+        return _tried([self.decoder.plan(lines) for lines in slices])
+
+    def _keep(self, frames: list[pl.DataFrame], resumed: Iterable[Mapping[str, Any] | None]) -> None:
+        self.frames.extend(frames)
         for run_id, resumes in _resumed(record for record in resumed if record is not None).items():
             self.best[run_id] = max(resumes, self.best.get(run_id, 0))
 
     def _slowly(self, start: int, piece: bytes) -> None:
         """The same by hand: broken lines are left out, values of a wrong type become null."""
         number = _newlines(self.path, start)
-        records, lines = [], []
+        records, fits = [], []
         for raw in piece.split(b"\n"):
             number += 1
             record, remark = parse_line(raw)
@@ -181,45 +181,90 @@ class _Job:
                 if remark:
                     self.losses.left_out[number] = remark
             elif record.get("kind") in self.decoder.kinds:
-                fit, misfit = fitting(record, self.decoder.dtype)
+                fit, misfit = _fitting(record, self.decoder.dtype)
                 if remark := remark or misfit:
                     self.losses.nulled[number] = remark
                 records.append(record)
-                lines.append(json_line(fit))
-        frame = self.decoder.plan(pl.LazyFrame({"line": lines}, schema={"line": pl.String})).collect()
-        self._keep(frame, records)
+                fits.append(fit)
+        self._keep([self.decoder.plan(_lines(fits)).collect()], records)
 
 
-def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
+def _pieces(path: Path, size: int) -> Iterator[tuple[int, bytes]]:
     """The file in pieces of whole lines, each with its offset."""
     start = 0
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            piece += file.readline()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(size):
+            end = piece.rfind(b"\n") + 1
+            if 0 < end < len(piece):  # the rest belongs to the next piece
+                piece = piece[:end]
+                file.seek(start + end)
+            while not piece.endswith(b"\n") and (more := file.read(size)):
+                end = more.find(b"\n") + 1 or len(more)
+                piece += more[:end]
+                file.seek(start + len(piece))
             yield start, piece
             start += len(piece)
+
+
+def _bounds(lines: pl.Series) -> list[int]:
+    """Where to cut lines so that a slice is about SLICE bytes: smaller pays for the plan, larger for memory."""
+    part = lines.str.len_bytes().cast(pl.Int64).cum_sum() // SLICE
+    return [int(at) for at in (part != part.shift(1)).arg_true() if at]
 
 
 def _newlines(path: Path, end: int) -> int:
     """How many lines end before an offset."""
     count = 0
     with path.open("rb") as file:
-        while end > 0 and (data := file.read(min(PIECE, end))):
+        while end > 0 and (data := file.read(min(SLICE, end))):
             count += data.count(b"\n")
             end -= len(data)
     return count
 
 
-def _collected(plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame | None]:
-    """The frames of several plans at once; None for one that polars cannot finish."""
+def _tried(plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame] | None:
+    """The frames of several plans at once; None where polars cannot finish one of them."""
     try:
         return list(pl.collect_all(plans))
     except pl.exceptions.PolarsError:
-        return [_collected_alone(plan) for plan in plans]
-
-
-def _collected_alone(plan: pl.LazyFrame) -> pl.DataFrame | None:
-    try:
-        return plan.collect()
-    except pl.exceptions.PolarsError:
         return None
+
+
+def _fitting(value: Any, dtype: pl.DataType, path: str = "") -> tuple[Any, str]:
+    """`value` cut to what polars can decode as `dtype`, and the first place where it had to become null.
+
+    What polars converts by itself (a number for a text, a fraction for a whole number, one value for a list of
+    one) is left to it, so that a record reads the same whichever way it is decoded.
+    """
+    if value is None:
+        return None, ""
+    if isinstance(dtype, pl.Struct):
+        if not isinstance(value, dict):
+            return None, f"{path} is not an object"
+        parts = {f.name: _fitting(value.get(f.name), _of(f.dtype), f"{path}.{f.name}") for f in dtype.fields}
+        return {name: part for name, (part, _) in parts.items()}, _first(why for _, why in parts.values())
+    if isinstance(dtype, pl.List):
+        inner = _of(dtype.inner)
+        if isinstance(value, dict) or (isinstance(inner, pl.Struct) and not isinstance(value, list)):
+            return None, f"{path} is not a list"
+        values = value if isinstance(value, list) else [value]
+        items = [_fitting(item, inner, f"{path}[{i}]") for i, item in enumerate(values)]
+        return [item for item, _ in items], _first(why for _, why in items)
+    if dtype == pl.Boolean:
+        fits = isinstance(value, bool)
+    elif dtype == pl.String:
+        fits = isinstance(value, str | int | float)
+    else:
+        fits = isinstance(value, int | float) and math.isfinite(value)
+    return (value, "") if fits else (None, f"{path} is not a {_WORDS[type(dtype)]}")
+
+
+def _first(remarks: Iterable[str]) -> str:
+    return next((remark.removeprefix(".") for remark in remarks if remark), "")
+
+
+def _of(dtype: Any) -> pl.DataType:
+    return dtype if isinstance(dtype, pl.DataType) else dtype()
+
+
+_WORDS = {pl.Boolean: "true or false", pl.String: "text", pl.Int64: "number", pl.Float64: "number"}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError, LogWarning, Problem, SkillevalError
+from .paths import project_root
 
 LOCK_TIMEOUT_S = 60.0
 BOM = b"\xef\xbb\xbf"
@@ -95,7 +96,7 @@ def _finite(value: Any) -> Any:
 class Losses:
     """What could not be read of a log, told once, at the end, in one LogWarning."""
 
-    path: Path
+    path: Path | str
     left_out: dict[int, str] = field(default_factory=dict)
     nulled: dict[int, str] = field(default_factory=dict)
 
@@ -171,16 +172,21 @@ def _records(path: Path, kinds: tuple[str, ...] | None, contains: bytes) -> Iter
 
 
 def existing_log(path: str | Path) -> Path:
-    """`path` as a Path; raises InputError where no file is there."""
+    """The file that `path` names: a relative one is looked for here, then at the project's root.
+
+    Raises InputError where no file is there.
+    """
     path = Path(path)
-    if path.is_dir():
+    places = [path] if path.is_absolute() else [path, project_root(Path.cwd()) / path]
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        fix = 'run a set first: skilleval run SET, or se.run_set("sets/…")'
+        raise InputError(Problem(str(path), f"there is no log here (looked from {Path.cwd()})", fix))
+    if found.is_dir():
         raise InputError(
             Problem(str(path), "this is a folder, not a log", f"name the file: {path}/log.jsonl")
         )
-    if not path.exists():
-        fix = 'run a set first: skilleval run SET, or se.run_set("sets/…")'
-        raise InputError(Problem(str(path), f"there is no log here (looked in {Path.cwd()})", fix))
-    return path
+    return found
 
 
 def count_looks(
