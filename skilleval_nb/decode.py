@@ -177,9 +177,7 @@ class Decoder:
         for condition in ("baseline", "skill"):
             known = {"condition": pl.lit(condition), "verdict": item.struct.field(condition)}
             fields = self._struct("result")
-            verdicts.append(
-                pl.struct(**{n: known.get(n, pl.lit(None, dtype)) for n, dtype in fields.items()})
-            )
+            verdicts.append(pl.struct(_named({n: known.get(n, pl.lit(None, t)) for n, t in fields.items()})))
         return pl.when(inner.is_null()).then(pl.concat_list(verdicts)).otherwise(inner)
 
     def _dtype(self) -> pl.Struct:

@@ -253,10 +253,17 @@ def _fitting(value: Any, dtype: pl.DataType, path: str = "") -> tuple[Any, str]:
     if dtype == pl.Boolean:
         fits = isinstance(value, bool)
     elif dtype == pl.String:
-        fits = isinstance(value, str | int | float)
+        fits = isinstance(value, str) or _is_number(value)
     else:
-        fits = isinstance(value, int | float) and math.isfinite(value)
+        fits = _is_number(value)
     return (value, "") if fits else (None, f"{path} is not a {_WORDS[type(dtype)]}")
+
+
+def _is_number(value: Any) -> bool:
+    """True for what polars' JSON reader takes as a number; it stops at whole numbers of 128 bits."""
+    return (
+        math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 2**100
+    )
 
 
 def _first(remarks: Iterable[str]) -> str:

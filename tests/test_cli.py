@@ -71,7 +71,7 @@ def test_run_prints_the_result_and_ends_with_the_gate(tmp_path: Path, server: Lo
     assert lines[2] == "ship gate: PASS — skill moves the number"
     assert lines[3].startswith("evidence: ")
     assert "measured 4/4 trials · 0 errors" in done.stdout
-    assert "skilleval lab" in done.stdout
+    assert re.search(r"next: .* lab ", done.stdout)
     assert "ANTHROPIC_API_KEY is set; 4 calls" in done.stderr
 
 
@@ -131,9 +131,7 @@ def test_wrong_words_are_exit_2(tmp_path: Path, words: list[str]) -> None:
 
 
 def test_without_any_model_the_three_ways_are_named(tmp_path: Path) -> None:
-    env = environment(
-        PATH="", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), SKILLEVAL_GGUF=""
-    )
+    env = environment(PATH="", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), SKILLEVAL_GGUF="")
     done = cli(tmp_path, "run", str(project(tmp_path)), env=env)
     assert done.returncode == 2
     for way in ("ANTHROPIC_API_KEY", "claude CLI", "fetch-model"):
