@@ -139,7 +139,7 @@ def build_record(
         "stopReasons": _counted(line.get("stopReason") for line in trials.values()),
         "answeredModels": sorted({line["model"] for line in trials.values() if line.get("model")}),
         "usage": usage,
-        "evidence": _evidence(cases, decision, int(header["n"]), look),
+        "evidence": _evidence(cases, decision, int(header["n"]), look, confirm=bool(header.get("confirm"))),
         "durationS": _seconds(duration_s),
         "partial": partial,
         "resumes": resumes,
@@ -316,11 +316,11 @@ def _cell(case: Mapping[str, Any], condition: str) -> Cell:
 
 
 def _evidence(
-    cases: Sequence[Mapping[str, Any]], decision: Decision, n: int, look: int
+    cases: Sequence[Mapping[str, Any]], decision: Decision, n: int, look: int, *, confirm: bool
 ) -> dict[str, Any] | None:
     """How far chance explains the difference; None where no case was measured in both conditions.
 
-    While the gate depends on unmeasured trials no direction is claimed: `verdict` is then None.
+    A run that confirms is judged alone: its line and `pLooks` take no account of earlier looks. While the gate depends on unmeasured trials no direction is claimed: `verdict` is then None.
     """
     if not decision.graded:
         return None
@@ -334,14 +334,14 @@ def _evidence(
         "scope": result.scope if claims else None,
         "pSet": result.p_set,
         "pCases": result.p_cases,
-        "pLooks": None if result.p_set is None else looks_p(p=result.p_set, look=look),
+        "pLooks": result.p_set if confirm or result.p_set is None else looks_p(p=result.p_set, look=look),
         "look": look,
         "delta": result.delta,
         "deltaLow": low,
         "deltaHigh": high,
         "baselineRate": result.base_rate,
         "skillRate": result.skill_rate,
-        "line": evidence_line(result, n_trials=n, look=look),
+        "line": evidence_line(result, n_trials=n, look=1 if confirm else look),
     }
 
 

@@ -16,7 +16,11 @@ def title_line(record: Mapping[str, Any]) -> str:
     parts += [record["delivery"]] if record.get("delivery") else []
     parts.append(f"n={record.get('n', 1)}")
     look = (record.get("evidence") or {}).get("look")
-    return " · ".join([*parts, *([f"look {look}"] if look else [])])
+    if record.get("confirm"):
+        parts.append("confirmation")
+    elif look:
+        parts.append(f"look {look}")
+    return " · ".join(parts)
 
 
 def result_lines(record: Mapping[str, Any]) -> list[str]:

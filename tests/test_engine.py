@@ -487,6 +487,17 @@ def test_looks_are_counted_and_a_confirmation_starts_anew(tmp_path: Path, server
     assert looks == [1, 2, 3, 1, 1]
 
 
+def test_a_confirmation_is_judged_alone(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, *(case(f"c{number}") for number in range(6)))
+    run(path)
+    second, third = run(path), run(path, confirm=True)
+    assert "look 2: counting the looks" in str(second)
+    assert "counting the looks" not in str(third)
+    assert "· confirmation" in str(third).splitlines()[0]
+    evidence = third.record["evidence"]
+    assert evidence["pLooks"] == evidence["pSet"]
+
+
 def test_judge_equal_to_executor_and_an_even_n_are_warned_of(tmp_path: Path, server: Loopback) -> None:
     result = run(project(tmp_path, case("a", judged())), model="sonnet", n=2)
     warnings = " ".join(result.record["warnings"])
