@@ -55,7 +55,8 @@ _STYLE = """<style>
 .sknb .sknb-lines tbody tr+tr>*{border-top:1px solid rgba(128,128,128,.25)}
 .sknb .sknb-t td.sknb-n,.sknb .sknb-t th.sknb-n{text-align:right;font-variant-numeric:tabular-nums}
 .sknb .sknb-rates td{font-variant-numeric:tabular-nums}
-.sknb .sknb-t td.sknb-track{width:min(16em,38vw);vertical-align:middle}
+.sknb .sknb-rates.sknb-t th,.sknb .sknb-rates.sknb-t td{white-space:nowrap}
+.sknb .sknb-t td.sknb-track{width:min(16em,20vw);vertical-align:middle}
 .sknb .sknb-bar{height:.8em;background:rgba(128,128,128,.22);border-radius:2px}
 .sknb .sknb-bar>div{height:100%;border-radius:2px;background:#808080}
 .sknb .sknb-skill .sknb-bar>div{background:#3a87d8}

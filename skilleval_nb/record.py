@@ -320,7 +320,8 @@ def _evidence(
 ) -> dict[str, Any] | None:
     """How far chance explains the difference; None where no case was measured in both conditions.
 
-    A run that confirms is judged alone: its line and `pLooks` take no account of earlier looks. While the gate depends on unmeasured trials no direction is claimed: `verdict` is then None.
+    A run that confirms is judged alone: its line and `pLooks` take no account of earlier looks. While the gate
+    depends on unmeasured trials no direction is claimed: `verdict` is then None.
     """
     if not decision.graded:
         return None
