@@ -108,7 +108,8 @@ class Decoder:
         used = sorted({name for rule in rules for name in rule.meta.root_names()})
         if not used:
             return None
-        head = pl.concat_str(_LINE.str.splitn(',"cases":[', 2).struct.field("field_0"), pl.lit("}"))
+        parts = _LINE.str.splitn(',"cases":[', 2).struct
+        head = pl.when(parts.field("field_1").is_not_null()).then(parts.field("field_0") + "}")
         dtype = pl.Struct({f.name: f.dtype for f in self.dtype.fields if f.name not in ("cases", "usage")})
         known = pl.all_horizontal(values[name][1].is_not_null() for name in used)
         heads = lines.select("line", record=head.str.json_decode(dtype))

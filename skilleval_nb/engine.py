@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from .cases import EvalSet
 from .errors import InputError, Problem
@@ -25,10 +25,21 @@ from .reuse import addresses, reusable
 from .runners import Runner
 from .runs import Run, resolve_runs_dir
 from .sets import load_set
-from .settings import CONDITIONS, check_runnable, settle
+from .settings import CONDITIONS, Wishes, check_runnable, settle
 from .skills import Skill, load_skill
 from .sync import TICK_S, run_sync
 from .values import Outcome
+
+
+class RunOptions(Wishes, total=False):
+    """The keyword arguments of `run_set`, for those that hand them on."""
+
+    reuse: str | None
+    resume: str | Path | None
+    runs_dir: str | Path
+    progress: bool | Progress | None
+    skill_path: str | Path | None
+    case_ids: Sequence[str] | None
 
 
 def run_set(
@@ -68,8 +79,7 @@ def run_set(
     resume, and is raised again. Nothing is written for a set without cases.
     Raises InputError (SetError, SkillError, RunnerUnavailable, …) before any call where the input is bad.
     """
-    arguments = locals()
-    job = _prepare(**arguments)
+    job = _prepare(**locals())  # the arguments as they came: nothing else is local yet
     if isinstance(job, Run):
         return job
     job.painter.start(job.plan.eval_set.name, job.counts)
@@ -85,13 +95,13 @@ def run_set(
     return run
 
 
-async def arun_set(set: str | Path | EvalSet, **settings: Any) -> Run:  # noqa: A002
+async def arun_set(set: str | Path | EvalSet, **options: Unpack[RunOptions]) -> Run:  # noqa: A002
     """`run_set` for a running event loop: the same arguments, the same run.
 
     Cancelling the task, which is also what an interrupted `await` in a cell becomes, ends children, keeps
     what is finished and says how to resume.
     """
-    job = _prepare(set, **settings)
+    job = _prepare(set, **options)
     if isinstance(job, Run):
         return job
     job.painter.start(job.plan.eval_set.name, job.counts)
@@ -120,7 +130,7 @@ def plan_set(
     *,
     skill_path: str | Path | None = None,
     case_ids: Sequence[str] | None = None,
-    **settings: Any,
+    **wishes: Unpack[Wishes],
 ) -> Plan:
     """What a run would do: its trials, calls, tokens and the smallest difference it could show; no call is made.
 
@@ -128,7 +138,7 @@ def plan_set(
     """
     eval_set = set if isinstance(set, EvalSet) else load_set(set)
     eval_set, skill = _with_skill(eval_set, skill_path)
-    return make_plan(eval_set, skill, settle(eval_set, **settings), case_ids)
+    return make_plan(eval_set, skill, settle(eval_set, **wishes), case_ids)
 
 
 def _with_skill(eval_set: EvalSet, skill_path: str | Path | None) -> tuple[EvalSet, Skill]:

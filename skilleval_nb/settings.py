@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from .cases import EvalSet
 from .errors import InputError, Problem
@@ -15,6 +16,23 @@ DEFAULT_MODEL = "haiku"
 DEFAULT_JUDGE = "sonnet"
 DEFAULT_CONCURRENCY = 8
 DEFAULT_TIMEOUT_S = 180.0
+
+
+class Wishes(TypedDict, total=False):
+    """What a caller may ask for; `run_set` says what each means."""
+
+    runner: str | Runner
+    model: str | None
+    judge_model: str | None
+    judge_n: int
+    n: int | None
+    conditions: Sequence[str]
+    concurrency: int | None
+    timeout_s: float | None
+    max_cost_usd: float | None
+    max_tokens_total: int | None
+    confirm: bool
+    max_drop: float | None
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,9 @@ def test_the_inner_levels_hold_one_row_an_item_in_the_order_of_the_record() -> N
     skill = result(
         "skill",
         trial(1, checks=()) | {"checks": [{"passed": True}, judged]},
-        trial(2, "grader_timeout", checks=(True, None), reason="1 s", costUsd=0.5, attempt=2, reused=True),
+        trial(
+            2, "grader_timeout", checks=(True, None, True), reason="1 s", costUsd=0.5, attempt=2, reused=True
+        ),
         planned=3,
     )
     baseline = result("baseline", trial(1, model="m", stopReason="max_tokens", tokens=None), planned=3)
@@ -282,6 +284,7 @@ def test_the_inner_levels_hold_one_row_an_item_in_the_order_of_the_record() -> N
         ("r", "a", "skill", 1, 2, "judge", False, "“no”", "sonnet", 9, 3, 1),
         ("r", "a", "skill", 2, 1, "includes", True, None, None, None, None, None),
         ("r", "a", "skill", 2, 2, "judge", None, None, None, None, None, None),
+        ("r", "a", "skill", 2, 3, None, True, None, None, None, None, None),
     ]
 
 
@@ -581,7 +584,11 @@ def test_unknown_fields_change_nothing_at_any_depth() -> None:
 # --- resumed runs
 
 
-def test_of_a_resumed_run_only_the_newest_record_counts_at_every_level(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [200, 2**21])
+def test_of_a_resumed_run_only_the_newest_record_counts_at_every_level(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "SLICE", size)
     lost = trial(outcome="executor_timeout", checks=())
     first = case("a", result("baseline", trial()), result("skill", lost))
     whole = case("a", result("baseline", trial()), result("skill", trial()))
