@@ -620,6 +620,12 @@ def test_of_a_resumed_run_only_the_newest_record_counts_at_every_level(
     assert scan_log(path, "run").head(1).collect()["run_id"].to_list() == ["other"]
 
 
+@pytest.mark.parametrize("resumes", [1, 9, 10])
+def test_one_resume_is_enough(resumes: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", record("r", gate="NOT MEASURED"), record("r", resumes=resumes))
+    assert load_log(path, "run").select("resumes", "gate").rows() == [(resumes, "PASS")]
+
+
 # --- any records
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
