@@ -80,20 +80,20 @@ class Decoder:
         record = pl.col("record").struct.field
         frame = lines.select(record=_LINE.str.json_decode(self.dtype))
         frame = frame.filter(record("kind").is_in(self.kinds))
-        own = {name: value for name, (value, _) in self._run_values().items()}
-        own |= {RUN: run_id(), RESUMES: record("resumes").fill_null(0)}
+        kept = {RUN: run_id(), RESUMES: record("resumes").fill_null(0)}
         if self.level == "run":
-            return frame.select(_named(own) + ([pl.col("record")] if self._counted() else []))
-        frame = self._opened(frame.select(_named({**own, "\0case": record("cases")})))
+            return frame.select("record", *_named(kept))
+        frame = self._opened(frame.select(_named({**self._own(), **kept, "\0case": record("cases")})))
         if self.predicate is not None:
             frame = frame.filter(self.predicate)
         return frame.select(*self.columns, RUN, RESUMES)
 
     def finish(self, frames: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        """The frames of plans with all columns; a run's sums are made for all runs at once, as it is quicker."""
+        """The frames of plans with all columns; those of runs are made for all at once, as it is quicker."""
         if self.level != "run" or not frames:
             return frames
-        frame = pl.concat(frames).lazy().with_columns(_named(self._counted()))
+        values = {**self._own(), **self._counted()}
+        frame = pl.concat(frames).lazy().with_columns(_named(values))
         if self.predicate is not None:
             frame = frame.filter(self.predicate)
         return [frame.select(*self.columns, RUN, RESUMES).collect()]
@@ -115,6 +115,9 @@ class Decoder:
         heads = lines.select("line", record=head.str.json_decode(dtype))
         heads = heads.select("line", *(values[name][0].alias(name) for name in used), known=known)
         return heads.filter(~pl.col("known") | pl.all_horizontal(rules)).select("line")
+
+    def _own(self) -> dict[str, pl.Expr]:
+        return {name: value for name, (value, _) in self._run_values().items()}
 
     def _run_values(self) -> dict[str, tuple[pl.Expr, pl.Expr]]:
         """The run's columns that need neither cases nor usage: value, and what the record itself says."""
