@@ -13,7 +13,7 @@ from typing import Any
 
 from .gate import gate_lines, percent_of, rate_line
 from .record import CANDIDATE, REFERENCE, clip, decision_of
-from .text import held_line, measured_line, title_line
+from .text import result_lines, title_line
 from .values import Outcome
 
 ROWS = 30
@@ -44,7 +44,8 @@ _STYLE = """<style>
 .sknb table.sknb-t{border-collapse:collapse;margin:.4em 0;font-size:inherit;color:inherit;border:0}
 .sknb .sknb-t th,.sknb .sknb-t td{text-align:left;vertical-align:baseline;padding:.15em .9em .15em 0;border:0}
 .sknb .sknb-t th,.sknb .sknb-t td{background:transparent;max-width:none;white-space:normal}
-.sknb .sknb-t tr{background:transparent}
+.sknb.sknb .sknb-t tbody tr,.sknb.sknb .sknb-t tbody tr:hover{background:transparent}
+.sknb.sknb .sknb-rates thead{border:0}
 .sknb .sknb-t th{font-weight:600}
 .sknb .sknb-t th[scope=row]{font-weight:400}
 .sknb .sknb-lines th,.sknb .sknb-lines td{overflow-wrap:normal}
@@ -94,13 +95,11 @@ def run_html(record: Mapping[str, Any], *, transcripts: bool = True) -> str:
         _head(record),
         _rates(record),
         _gate(record),
-        _evidence(record),
-        _measured(record),
+        _facts(record),
         _flips(record),
         _cases(record),
         _errors(record),
         _tokens(record),
-        _warnings(record),
         _next(record, transcripts=transcripts),
     ]
     name = escape(f"result of {record.get('set')}")
@@ -109,10 +108,13 @@ def run_html(record: Mapping[str, Any], *, transcripts: bool = True) -> str:
 
 def line_html(line: str) -> str:
     """One sentence of ours about a run that is under way, or one that a runner's author wrote."""
+    return f"<div>{_said(line)}</div>"
+
+
+def _said(line: str) -> str:
     word, colon, rest = line.partition(": ")
     strong = colon and word in ("warning", "interrupted")
-    text = f"<b>{escape(word)}:</b> {escape(rest)}" if strong else escape(line)
-    return f"<div>{text}</div>"
+    return f"<b>{escape(word)}:</b> {escape(rest)}" if strong else escape(line)
 
 
 def _head(record: Mapping[str, Any]) -> str:
@@ -151,30 +153,18 @@ def _gate(record: Mapping[str, Any]) -> str:
     )
 
 
-def _evidence(record: Mapping[str, Any]) -> str:
-    evidence = record.get("evidence")
-    line = evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"
-    held = held_line(record)
-    return _paragraph(line) + (_paragraph(held) if held else "")
-
-
-def _measured(record: Mapping[str, Any]) -> str:
-    """Counts and denominators; the origin's records know of cases only."""
-    if "trialsPlanned" not in record:
+def _facts(record: Mapping[str, Any]) -> str:
+    """All that the text says below the gate, in its words; the origin's records know of cases only."""
+    if "trialsPlanned" in record:
+        skipped = 2 + len(gate_lines(decision_of(record["cases"])))
+        lines = result_lines(record)[skipped:]
+    else:
         graded, cases = record.get("graded"), len(record["cases"])
-        return _paragraph(f"measured {graded}/{cases} cases in both conditions · its trials are not recorded")
-    lines = [measured_line(record)]
-    if record.get("subset"):
-        lines.append(f"subset: {len(record['cases'])} of the set's cases were run")
-    if record.get("partial"):
-        started = record["trialsMeasured"] + record["trialsErrored"]
-        reason, planned = record["partial"], record["trialsPlanned"]
-        lines.append(f"partial ({reason}): {started}/{planned} trials were started")
-    return "".join(map(_paragraph, lines))
-
-
-def _paragraph(line: str) -> str:
-    return f"<p>{escape(line)}</p>"
+        lines = [
+            "evidence: not recorded with this run",
+            f"measured {graded}/{cases} cases in both conditions · its trials are not recorded",
+        ]
+    return "".join(f"<p>{_said(line)}</p>" for line in lines)
 
 
 def _moved(case: Mapping[str, Any]) -> str:
@@ -287,7 +277,7 @@ def _tokens(record: Mapping[str, Any]) -> str:
     if not usage:
         total = record.get("tokens") or {}
         said = ", ".join(f"{name} {total[name]:,}" for name in KINDS[:2] if total.get(name) is not None)
-        return _paragraph(f"tokens in all: {said or 'not reported'}")
+        return f"<p>tokens in all: {said or 'not reported'}</p>"
     rows = []
     for row in usage:
         counts = ["not reported" if count is None else f"{count:,}" for count in row["tokens"] or [None] * 4]
@@ -296,10 +286,6 @@ def _tokens(record: Mapping[str, Any]) -> str:
         rows.append([row["role"], row["condition"], *counts, cost, f"{row['calls']:,}", reported])
     head = ["role", "condition", *KINDS, "cost", "calls", "reported"]
     return _folded("token ledger", _table(head, rows, numbers_from=2))
-
-
-def _warnings(record: Mapping[str, Any]) -> str:
-    return "".join(f"<p><b>warning:</b> {escape(line)}</p>" for line in record.get("warnings") or ())
 
 
 def _next(record: Mapping[str, Any], *, transcripts: bool) -> str:

@@ -9,7 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+from worlds import case, project
 
 from skilleval_nb import weights
 from skilleval_nb.runner_local import installed
@@ -65,3 +69,68 @@ def test_the_notebooks_give_what_they_show_run_after_run(again: str) -> None:
     assert done.returncode == 0, f"{again}: {done.stdout}{done.stderr}"
     code_cells = sum(len(cells(path)) for path in NOTEBOOKS)
     assert f"{code_cells} passed" in done.stdout
+
+
+STANDS_IN = """
+import skilleval_nb as se
+from skilleval_nb.values import Answer, Usage
+
+class StandIn(se.Runner):
+    name = "stand-in"
+    fixed_model = "none"
+
+    def about(self):
+        return ("<b>bold</b> \\x1b[31mred",)
+
+    async def answer(self, request):
+        return Answer("magic" if request.system else "none", model="none", usage=Usage(9, 5))
+"""
+LIVE = {
+    "run_set": 'run = se.run_set("sets/magic.json", runner=StandIn())',
+    "arun_set": 'run = await se.arun_set("sets/magic.json", runner=StandIn())',
+    "silent": 'run = se.run_set("sets/magic.json", runner=StandIn(), progress=False)',
+    "none": 'run = se.run_set("sets/none.json", runner=StandIn())',
+    "gate": "run = se.load_run('last')\nrun.gate, run.delta",
+}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def executed(root: Path) -> Any:
+    """A notebook that shows runs as they go, executed in a real kernel."""
+    notebook = new_notebook(cells=[new_code_cell(text) for text in (STANDS_IN, *LIVE.values())])
+    where = {"metadata": {"path": str(root)}}
+    NotebookClient(
+        notebook, timeout=60, kernel_name="python3", resources=where, store_widget_state=False
+    ).execute()
+    return notebook
+
+
+def test_a_live_run_leaves_the_same_static_output_every_time(tmp_path: Path) -> None:
+    project(tmp_path, case("one"), case("two"))
+    content = json.loads((tmp_path / "sets" / "magic.json").read_text())
+    (tmp_path / "sets" / "none.json").write_text(json.dumps({**content, "cases": []}))
+    said: list[dict[str, list[dict[str, Any]]]] = []
+    for _ in range(2):
+        notebook = executed(tmp_path)
+        assert "widgets" not in notebook.metadata
+        nbformat.validate(notebook)
+        said.append({})
+        for name, cell in zip(("setup", *LIVE), notebook.cells, strict=True):
+            kinds = {output.output_type for output in cell.outputs}
+            assert kinds <= {"display_data", "execute_result"}, "nothing is printed"
+            said[-1][name] = [
+                {kind: text for kind, text in output.data.items() if kind != WIDGET}
+                for output in cell.outputs
+            ]
+    assert said[0] == said[1]
+    texts = {name: [data["text/plain"] for data in shown] for name, shown in said[0].items()}
+    assert texts["run_set"] == [
+        "<b>bold</b> red",
+        "magic: 4 trials to run",
+        "magic: 4/4 trials ended · 0 errors",
+    ]
+    assert texts["arun_set"] == texts["run_set"]
+    assert said[0]["run_set"][0]["text/html"] == "<div>&lt;b&gt;bold&lt;/b&gt; red</div>"
+    assert texts["silent"] == []
+    assert texts["none"] == ["none: the set has no cases, so there is nothing to run"]
+    assert texts["gate"] == ["(<Gate.PASS: 'PASS'>, 1.0)"]
