@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import polars as pl
 
+from .controls import visible
 from .errors import InputError, Problem
 from .gate import CaseCells, Cell, Decision, counted, decide, percent_of, rate_line
-from .html import visible
 from .record import CANDIDATE, REFERENCE, clip
 from .text import title_line
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import LogWarning, Problem, RunNotFound
+from .errors import InputError, LogWarning, Problem, RunNotFound
 from .paths import file_stem
 
 if TYPE_CHECKING:
@@ -45,17 +45,24 @@ class RunFolder:
     @classmethod
     def create(cls, runs_dir: Path, set_name: str, now: datetime) -> RunFolder:
         """A new folder that no other run has, also not one that starts at this moment."""
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        ignore = runs_dir / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text(IGNORED, encoding="utf-8")
-        base = f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"
+        try:
+            runs_dir.mkdir(parents=True, exist_ok=True)
+            ignore = runs_dir / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text(IGNORED, encoding="utf-8")
+            return cls(cls._new(runs_dir, f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"))
+        except OSError as error:
+            what = f"a run cannot be written here ({error.strerror})"
+            raise InputError(Problem(str(runs_dir), what, "give another runs_dir (--runs-dir)")) from None
+
+    @staticmethod
+    def _new(runs_dir: Path, base: str) -> Path:
         number = 1
         while True:
             path = runs_dir / (base if number == 1 else f"{base}-{number}")
             try:
                 path.mkdir()
-                return cls(path)
+                return path
             except FileExistsError:
                 number += 1
 

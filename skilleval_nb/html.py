@@ -7,13 +7,13 @@ strip it. No script, no image, no address to load; colours come from the page, s
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .gate import gate_lines, percent_of, rate_line
-from .record import CANDIDATE, REFERENCE, clip, decision_of
-from .text import result_lines, title_line
+from .controls import visible
+from .gate import percent_of
+from .record import CANDIDATE, REFERENCE, clip
+from .text import delta_words, fact_lines, gate_words, opened_as, shares, title_line
 from .values import Outcome
 
 ROWS = 30
@@ -22,17 +22,6 @@ NAMES = 12
 """The most cases that a sentence names."""
 _RANK = {"flipped to fail": 0, "flipped to pass": 1, "not measured in both": 2}
 KINDS = ("input", "output", "cache read", "cache write")
-
-_ANSI = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and cursor movements
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
-    r"|\x1b[ -/]*[0-~]"
-)
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
-    "\U000e0000-\U000e0fff]"
-)
 
 _STYLE = """<style>
 .sknb{color:inherit;font-family:var(--jp-content-font-family,system-ui,sans-serif)}
@@ -72,12 +61,6 @@ _STYLE = """<style>
 .sknb code{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.93em}
 .sknb code{background:rgba(128,128,128,.14);color:inherit;padding:.05em .3em;border-radius:3px}
 </style>"""
-
-
-def visible(text: str) -> str:
-    r"""`text` without terminal sequences; what is invisible or turns the reading order stands as `\u{..}`."""
-    text = _ANSI.sub("", text.replace("\r\n", "\n"))
-    return _HIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def escape(text: object) -> str:
@@ -124,27 +107,22 @@ def _head(record: Mapping[str, Any]) -> str:
 
 
 def _rates(record: Mapping[str, Any]) -> str:
-    decision = decision_of(record["cases"])
     rows = []
-    for kind, label, passed in (
-        ("baseline", "baseline", decision.baseline_pass),
-        ("skill", "with-skill", decision.skill_pass),
-    ):
-        share = percent_of(passed, decision.graded) if decision.graded else None
-        said = f"{passed}/{decision.graded} ({'n/a' if share is None else f'{share}%'})"
+    for condition, label, passed, measured in shares(record):
+        share = percent_of(passed, measured) if measured else None
+        said = f"{passed}/{measured} ({'n/a' if share is None else f'{share}%'})"
         bar = f'<div class="sknb-bar"><div style="width:{share or 0}%"></div></div>'
         rows.append(
-            f'<tr class="sknb-{kind}"><th scope="row">{label}</th><td>{said}</td>'
+            f'<tr class="sknb-{condition}"><th scope="row">{label}</th><td>{said}</td>'
             f'<td class="sknb-track" aria-hidden="true">{bar}</td></tr>'
         )
-    change = rate_line(decision).rpartition("Δ ")[2]
-    rows.append(f'<tr><th scope="row">Δ</th><td><b>{change}</b></td><td></td></tr>')
+    rows.append(f'<tr><th scope="row">Δ</th><td><b>{delta_words(record)}</b></td><td></td></tr>')
     head = '<thead><tr><th scope="col">pass rate</th><th scope="col">cases</th><td></td></tr></thead>'
     return f'<table class="sknb-t sknb-rates">{head}<tbody>{"".join(rows)}</tbody></table>'
 
 
 def _gate(record: Mapping[str, Any]) -> str:
-    first, *more = gate_lines(decision_of(record["cases"]))
+    first, *more = gate_words(record)
     word, dash, sentence = first.removeprefix("ship gate: ").partition(" — ")
     lines = "".join(f'<p class="sknb-more">{escape(line.strip())}</p>' for line in more)
     return (
@@ -154,17 +132,8 @@ def _gate(record: Mapping[str, Any]) -> str:
 
 
 def _facts(record: Mapping[str, Any]) -> str:
-    """All that the text says below the gate, in its words; the origin's records know of cases only."""
-    if "trialsPlanned" in record:
-        skipped = 2 + len(gate_lines(decision_of(record["cases"])))
-        lines = result_lines(record)[skipped:]
-    else:
-        graded, cases = record.get("graded"), len(record["cases"])
-        lines = [
-            "evidence: not recorded with this run",
-            f"measured {graded}/{cases} cases in both conditions · its trials are not recorded",
-        ]
-    return "".join(f"<p>{_said(line)}</p>" for line in lines)
+    """All that the text says below the gate, in its words."""
+    return "".join(f"<p>{_said(line)}</p>" for line in fact_lines(record))
 
 
 def _moved(case: Mapping[str, Any]) -> str:
@@ -293,15 +262,13 @@ def _next(record: Mapping[str, Any], *, transcripts: bool) -> str:
     folder = record.get("dir")
     if not folder or not transcripts:
         return '<p class="sknb-soft">transcripts: not here, only the log knows this run</p>'
-    run_id = str(record.get("runId") or str(folder).rpartition("/")[2])
-    opened = run_id if folder == f"runs/{run_id}" else folder
     first = min(record["cases"], key=_order, default=None)
     look = ""
     if first is not None:
         look = f' · one answer: <code>run.transcript({escape(repr(first["id"]))}, "skill")</code>'
     return (
         f'<p class="sknb-soft">transcripts <code>{escape(folder)}</code> · '
-        f"open later: <code>run = se.load_run({escape(repr(opened))})</code>{look}</p>"
+        f"open later: <code>run = se.load_run({escape(repr(opened_as(record)))})</code>{look}</p>"
     )
 
 

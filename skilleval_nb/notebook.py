@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from .html import visible
+from .controls import visible
 
 RENDERER = "skilleval_nb"
 

@@ -126,7 +126,9 @@ def build_record(
         "skillPass": decision.skill_pass,
         "delta": None if decision.delta is None else percent(decision.delta),
         "gate": decision.gate.value,
-        "gateRange": [decision.worst[0], decision.best[0]],
+        "gateRange": [decision.worst[0], decision.best[0]]
+        if {REFERENCE, CANDIDATE} <= {*conditions}
+        else None,
         "tokens": total and {"input": total.input_tokens, "output": total.output_tokens},
         "dir": header["dir"],
         **{name: header.get(name) for name in CONTEXT},
@@ -147,6 +149,7 @@ def build_record(
     }
 
 
+JUDGE_KEYS = ("judgeModel", "judgeTokens", "judgeCostUsd", "judgeLatencyS")
 IDENTITY = (
     "runId",
     "ts",
@@ -229,7 +232,7 @@ def _compact(line: Mapping[str, Any]) -> dict[str, Any]:
         trial["checks"] = [
             {"passed": check.get("passed")}
             | {name: clip(check[name]) for name in ("evidence",) if check.get(name)}
-            | {name: check[name] for name in ("judgeModel", "judgeTokens") if check.get(name) is not None}
+            | {name: check[name] for name in JUDGE_KEYS if check.get(name) is not None}
             for check in checks
         ]
     return trial

@@ -11,7 +11,7 @@ from .folder import RunFolder
 from .log import count_looks, read_records
 from .paths import project_root
 from .record import build_record, decision_of, key_of, latest
-from .text import exit_code, result_lines
+from .text import exit_code, opened_as, result_lines
 from .values import Gate
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ class Run:
     @property
     def id(self) -> str:
         """The run's id, which is its folder's name."""
-        return str(self.record["runId"])
+        return run_id_of(self.record)
 
     @property
     def gate(self) -> Gate:
-        """The ship decision."""
-        return Gate(self.record["gate"])
+        """The ship decision; the origin's ERROR reads as NOT MEASURED."""
+        word = self.record["gate"]
+        return Gate.NOT_MEASURED if word == "ERROR" else Gate(word)
 
     @property
     def delta(self) -> float | None:
@@ -96,7 +97,7 @@ class Run:
         """The result, as the command line prints it."""
         lines = result_lines(self.record)
         if self.folder is not None:
-            lines.append(f'transcripts {self.record["dir"]} · open: se.load_run("{self.id}")')
+            lines.append(f'transcripts {self.record["dir"]} · open: se.load_run("{opened_as(self.record)}")')
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -106,7 +107,7 @@ class Run:
     def _repr_html_(self) -> str:
         from .html import run_html
 
-        return run_html(self.record)
+        return run_html(self.record, transcripts=self.folder is not None)
 
     def _frame(self, level: str) -> pl.DataFrame:
         from .frames import frame_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .gate import gate_lines, rate_line
+from .controls import visible
+from .gate import gate_lines, percent_of, rate_line
 from .record import CANDIDATE, REFERENCE, decision_of
 from .values import Gate, Outcome
 
@@ -24,13 +25,73 @@ def title_line(record: Mapping[str, Any]) -> str:
 
 
 def result_lines(record: Mapping[str, Any]) -> list[str]:
-    """The result as SPEC §4 words it: rates, gate, evidence, what was measured, warnings."""
+    """The result as SPEC §4 words it: title, rates, gate, and below it what is known besides."""
+    lines = [title_line(record), rate_words(record), *gate_words(record), *fact_lines(record)]
+    return [visible(line) for line in lines]
+
+
+def shares(record: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
+    """Condition, its label, cases passed and cases counted, for each condition that was run.
+
+    With both of the gate's conditions the cases that count are those measured in both.
+    """
     decision = decision_of(record["cases"])
-    lines = [title_line(record), rate_line(decision), *gate_lines(decision)]
+    if not (missing := _missing(record)):
+        return [
+            (REFERENCE, "baseline", decision.baseline_pass, decision.graded),
+            (CANDIDATE, "with-skill", decision.skill_pass, decision.graded),
+        ]
+    label = {REFERENCE: "baseline", CANDIDATE: "with-skill"}
+    verdicts = {name: [case.get(name) for case in record["cases"]] for name in label if name not in missing}
+    return [
+        (name, label[name], found.count(True), len(found) - found.count(None))
+        for name, found in verdicts.items()
+    ]
+
+
+def delta_words(record: Mapping[str, Any]) -> str:
+    """Δ in whole points, or n/a."""
+    return rate_line(decision_of(record["cases"])).rpartition("Δ ")[2]
+
+
+def rate_words(record: Mapping[str, Any]) -> str:
+    """The seed's line of pass rates; only what was run, where that is not both conditions."""
+    if not _missing(record):
+        return rate_line(decision_of(record["cases"]))
+    parts = [
+        f"{label} {passed}/{counted} ({f'{percent_of(passed, counted)}%' if counted else 'n/a'})"
+        for _, label, passed, counted in shares(record)
+    ]
+    return f"pass rate   {'   '.join(parts)}"
+
+
+def gate_words(record: Mapping[str, Any]) -> list[str]:
+    """The gate, and in lines below it what a reader needs to judge it."""
+    if missing := _missing(record):
+        return [
+            f"ship gate: NOT MEASURED — {' and '.join(missing)} was not run, and the gate compares the two"
+        ]
+    return gate_lines(decision_of(record["cases"]))
+
+
+def _missing(record: Mapping[str, Any]) -> list[str]:
+    return [
+        name
+        for name in (REFERENCE, CANDIDATE)
+        if name not in record.get("conditions", (REFERENCE, CANDIDATE))
+    ]
+
+
+def fact_lines(record: Mapping[str, Any]) -> list[str]:
+    """What stands below the gate: evidence, what was measured and what it took, warnings."""
+    if "trialsPlanned" not in record:  # a record of the origin's
+        counted = f"{decision_of(record['cases']).graded}/{len(record['cases'])}"
+        return [
+            "evidence: not recorded with this run",
+            f"measured {counted} cases in both conditions · its trials are not recorded",
+        ]
     evidence = record.get("evidence")
-    lines.append(
-        evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"
-    )
+    lines = [evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"]
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))
@@ -44,8 +105,14 @@ def result_lines(record: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"partial ({record['partial']}): {started}/{record['trialsPlanned']} trials were started"
         )
-    lines += [f"warning: {warning}" for warning in record.get("warnings") or ()]
-    return lines
+    return lines + [f"warning: {warning}" for warning in record.get("warnings") or ()]
+
+
+def opened_as(record: Mapping[str, Any]) -> str:
+    """What `load_run` finds the run by: its id, or its folder where that is not in `runs`."""
+    folder = str(record.get("dir") or "")
+    name = str(record.get("runId") or folder.rpartition("/")[2])
+    return name if folder in ("", f"runs/{name}") else folder
 
 
 def held_line(record: Mapping[str, Any]) -> str | None:
@@ -75,7 +142,7 @@ def exit_code(record: Mapping[str, Any]) -> int:
     """0 passed (or nothing to run), 1 measured and not passed, 3 not measured."""
     if not record["cases"]:
         return 0
-    if record["gate"] == Gate.NOT_MEASURED:
+    if record["gate"] in (Gate.NOT_MEASURED, "ERROR"):
         return 3
     if record.get("maxDrop") is not None:
         return 0 if is_held(record) else 1

@@ -12,8 +12,9 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
+from .controls import visible
 from .execute import Counts
-from .html import line_html, visible
+from .html import line_html
 from .progress import Painter, status
 
 EVERY_S = 0.25

@@ -452,6 +452,48 @@ def test_two_cannot_go_on_with_one_run_at_once(tmp_path: Path, server: Loopback)
     assert run(path, resume=first.id).gate == "PASS"
 
 
+def test_one_condition_alone_has_a_rate_and_no_gate(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path, case("a"), case("b")), conditions=("skill",))
+    assert len(server.requests) == 2
+    assert (result.gate, result.delta, result.exit_code) == ("NOT MEASURED", None, 3)
+    assert result.record["gateRange"] is None
+    assert str(result).splitlines()[1:3] == [
+        "pass rate   with-skill 2/2 (100%)",
+        "ship gate: NOT MEASURED — baseline was not run, and the gate compares the two",
+    ]
+    assert ">baseline<" not in result._repr_html_().split("ship gate")[0]
+
+
+@pytest.mark.parametrize("place", ["a file", "a file/below"])
+def test_a_runs_folder_that_cannot_be_is_bad_input(tmp_path: Path, server: Loopback, place: str) -> None:
+    path = project(tmp_path)
+    (tmp_path / "a file").touch()
+    with pytest.raises(InputError, match="a run cannot be written here"):
+        run(path, runs_dir=tmp_path / place)
+    assert server.requests == []
+
+
+def test_text_from_a_set_cannot_act_on_a_terminal(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: text("plain" if has_skill(body) else "magic")
+    shown = str(run(project(tmp_path, case("a\x1b[2Jb\u202ec"))))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "to fail 1: ab\\u{202e}c" in shown
+
+
+ORIGIN_LOG = Path(__file__).parents[2] / "shared/corpus/Yco-0314__strata/skills/l5-meta/skill-eval/runs"
+
+
+@pytest.mark.skipif(not ORIGIN_LOG.is_dir(), reason="the origin's log is not beside this checkout")
+def test_a_run_of_the_origins_log_can_be_shown(tmp_path: Path) -> None:
+    found = se.load_run("2026-07-06T11-31-52-934Z-complexity-router", ORIGIN_LOG)
+    assert (found.gate, found.delta) == ("PASS", 1 / 8)
+    assert "baseline 6/8 (75%)   with-skill 7/8 (88%)   Δ +13%" in str(found)
+    assert "trials are not recorded" in found._repr_html_()
+    lost = se.load_run("2026-07-06T16-58-07-286Z-verification-before-completion", ORIGIN_LOG)
+    assert (lost.gate, lost.delta, lost.exit_code) == ("NOT MEASURED", None, 3)
+
+
 def test_runs_are_reopened_by_id_folder_or_last(tmp_path: Path, server: Loopback) -> None:
     result = run(project(tmp_path))
     assert result.folder is not None

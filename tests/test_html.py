@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skilleval_nb.html import escape, line_html, run_html, visible
+from skilleval_nb.controls import visible
+from skilleval_nb.html import escape, line_html, run_html
 from skilleval_nb.record import build_record
 from skilleval_nb.text import result_lines
 

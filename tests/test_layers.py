@@ -15,7 +15,7 @@ PACKAGE = Path(skilleval_nb.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("values",),
     ("errors",),
-    ("paths", "pattern_worker", "skills", "models", "weights", "children", "sync", "recording"),
+    ("paths", "controls", "pattern_worker", "skills", "models", "weights", "children", "sync", "recording"),
     ("pattern_process",),
     ("patterns",),
     ("cases",),

@@ -189,11 +189,11 @@ def test_what_pip_says_becomes_an_error_with_the_remedy(world: World, stderr: st
 
 
 def test_a_password_in_an_index_address_is_not_repeated(world: World) -> None:
-    world.pip_fails("ERROR: could not fetch https://someone:s3cret@index.example/simple/")
+    world.pip_fails("ERROR: could not fetch https://someone:s3cret@index.example/wheels/")
     with pytest.raises(InputError) as caught:
         world.fetch()
     assert "s3cret" not in str(caught.value)
-    assert "https://index.example/simple/" in str(caught.value)
+    assert "https://index.example/wheels/" in str(caught.value)
 
 
 def test_two_at_once_download_once(world: World) -> None:
