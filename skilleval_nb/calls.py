@@ -23,13 +23,15 @@ class Called:
     latency_s: float
     failure: str | None = None
     timed_out: bool = False
+    calls: int = 1
 
 
 async def call(runner: Runner, request: Request, timeout_s: float) -> Called:
     """Asks once, within `timeout_s` of wall time, the runner's retries and pauses included.
 
-    An empty answer is a failure, unless the model refused: a refusal is graded as it stands. An InputError
-    from the runner (a recording that lacks the request) passes through: no later call would do better.
+    Keys of the runner's that a server echoes are taken out. An empty answer is a failure, unless the model
+    refused: a refusal is graded as it stands. An InputError from the runner (a recording that lacks the
+    request) passes through: no later call would do better.
     """
     started = time.perf_counter()
     try:
@@ -41,11 +43,31 @@ async def call(runner: Runner, request: Request, timeout_s: float) -> Called:
             return Called(None, seconds, "the runner's own connection timed out")
         return Called(None, seconds, f"no answer within {timeout_s:g} s", timed_out=True)
     except RunnerFailure as error:
-        return Called(error.answer, time.perf_counter() - started, error.reason)
+        seconds = time.perf_counter() - started
+        partly = error.answer and _masked(error.answer, runner.secrets)
+        return Called(partly, seconds, _without(error.reason, runner.secrets), calls=error.calls)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return Called(None, time.perf_counter() - started, "the runner gave the call up")
     seconds = time.perf_counter() - started
+    answer = _masked(answer, runner.secrets)
     if answer.latency_s is None:
         answer = replace(answer, latency_s=seconds)
     if not answer.text.strip() and answer.data is None and answer.stop_reason != "refusal":
         stopped = f" (stop reason {answer.stop_reason})" if answer.stop_reason else ""
-        return Called(answer, seconds, f"empty answer{stopped}")
-    return Called(answer, seconds)
+        return Called(answer, seconds, f"empty answer{stopped}", calls=answer.calls)
+    return Called(answer, seconds, calls=answer.calls)
+
+
+def _masked(answer: Answer, secrets: tuple[str, ...]) -> Answer:
+    if any(secret in answer.text for secret in secrets):
+        return replace(answer, text=_without(answer.text, secrets))
+    return answer
+
+
+def _without(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[key removed]")
+    return text

@@ -98,14 +98,13 @@ def validate(
 ) -> None:
     """Check sets and their skills; every problem with its place, no model call."""
     from .errors import InputError
-    from .settings import check_runnable
+    from .sets import load_to_run
     from .skills import load_skill
 
     failed = False
     for path in _set_files(sets):
         try:
-            eval_set = _load(path, strict=strict)
-            check_runnable(eval_set)
+            eval_set = load_to_run(path, strict=strict)
             assert eval_set.skill_path is not None
             skill = load_skill(eval_set.skill_path)
         except InputError as error:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
 from .cases import EvalSet
-from .errors import InputError, Problem
+from .errors import InputError, Problem, SetError
 from .execute import Counts
 from .folder import RunFolder
 from .header import make_header
@@ -24,8 +24,8 @@ from .resume import folder_to_resume, job_to_resume, refuse_if_changed, settings
 from .reuse import addresses, reusable
 from .runners import Runner
 from .runs import Run, resolve_runs_dir
-from .sets import load_set
-from .settings import CONDITIONS, Wishes, check_runnable, settle
+from .sets import load_set, load_to_run
+from .settings import CONDITIONS, Wishes, check_runnable, problems_of, settle
 from .skills import Skill, load_skill
 from .sync import TICK_S, run_sync
 from .values import Outcome
@@ -82,16 +82,16 @@ def run_set(
     job = _prepare(**locals())  # the arguments as they came: nothing else is local yet
     if isinstance(job, Run):
         return job
-    job.painter.start(job.plan.eval_set.name, job.counts)
     try:
+        job.painter.start(job.plan.eval_set.name, job.counts)
         run = run_sync(lambda: conduct(job), job.painter.paint)
-    except KeyboardInterrupt:
+    except BaseException:
+        job.folder.close()
         job.painter.finish()
         job.painter.say(how_to_resume(job))
         raise
-    finally:
-        job.painter.paint()
-        job.painter.finish()
+    job.painter.paint()
+    job.painter.finish()
     return run
 
 
@@ -104,18 +104,20 @@ async def arun_set(set: str | Path | EvalSet, **options: Unpack[RunOptions]) -> 
     job = _prepare(set, **options)
     if isinstance(job, Run):
         return job
-    job.painter.start(job.plan.eval_set.name, job.counts)
     heart = asyncio.create_task(_heartbeat(job.painter.paint))
     try:
-        return await conduct(job)
-    except asyncio.CancelledError:
+        job.painter.start(job.plan.eval_set.name, job.counts)
+        run = await conduct(job)
+    except BaseException:
+        job.folder.close()
         job.painter.finish()
         job.painter.say(how_to_resume(job))
         raise
     finally:
         heart.cancel()
-        job.painter.paint()
-        job.painter.finish()
+    job.painter.paint()
+    job.painter.finish()
+    return run
 
 
 async def _heartbeat(paint: Callable[[], None]) -> None:
@@ -136,7 +138,7 @@ def plan_set(
 
     Takes the settings of `run_set`. Raises InputError as `run_set` would.
     """
-    eval_set = set if isinstance(set, EvalSet) else load_set(set)
+    eval_set = _loaded(set, skill_path, problems_of(wishes))
     eval_set, skill = _with_skill(eval_set, skill_path)
     return make_plan(eval_set, skill, settle(eval_set, **wishes), case_ids)
 
@@ -164,16 +166,21 @@ def _prepare(
     **settings: Any,
 ) -> Job | Run:
     """Everything that can be refused is refused here, before a file is written or a call is made."""
-    _check_reuse(reuse, confirm=bool(settings.get("confirm")))
-    eval_set = set if isinstance(set, EvalSet) else load_set(set)
+    eval_set = _loaded(
+        set, skill_path, [*problems_of(settings), *_problems_of_reuse(reuse, resume, settings)]
+    )
     runs = resolve_runs_dir(runs_dir, eval_set.root)
     header: dict[str, Any] | None = None
     folder: RunFolder | None = None
     if resume is not None:
         folder = folder_to_resume(resume, runs, eval_set.name)
         header = folder.read_header()
-        settings = settings_of(header, settings)
+        stored = settings_of(header, {**settings, "case_ids": case_ids})
+        skill_path = skill_path or _stored_skill(eval_set, stored.pop("skill_path", None))
+        stored.pop("case_ids", None)
         case_ids = [case["id"] for case in header["cases"]]
+        settings = stored
+    own_skill = skill_path is not None
     eval_set, skill = _with_skill(eval_set, skill_path)
     if header is not None:
         refuse_if_changed(header, eval_set, skill)
@@ -182,11 +189,12 @@ def _prepare(
     if not plan.cases:
         painter.say(f"{eval_set.name}: the set has no cases, so there is nothing to run")
         return Run(build_record(make_header(plan, "", runs), ()))
+    secrets = [secret for runner in plan.settings.runners for secret in runner.secrets]
     if header is not None and folder is not None:
-        return job_to_resume(plan, folder, header, painter)
-    folder = RunFolder.create(runs, eval_set.name, datetime.now(UTC))
+        return job_to_resume(plan, RunFolder(folder.path, secrets), header, painter)
+    folder = RunFolder.create(runs, eval_set.name, datetime.now(UTC), secrets)
     folder.lock()
-    header = make_header(plan, folder.run_id, runs)
+    header = make_header(plan, folder.run_id, runs, own_skill=own_skill)
     folder.write_header(header)
     _announce(plan, painter)
     job = Job(plan, folder, header, painter, Counts(total=plan.executor_calls), addresses=addresses(plan))
@@ -200,13 +208,41 @@ def _prepare(
     return job
 
 
-def _check_reuse(reuse: str | None, *, confirm: bool) -> None:
+def _loaded(
+    given: str | Path | EvalSet,
+    skill_path: str | Path | None,
+    problems: Sequence[Problem],
+    *,
+    resumed: bool = False,
+) -> EvalSet:
+    """The set, with all that is wrong with it, its skill and the settings raised as one error."""
+    if isinstance(given, EvalSet):
+        if problems:
+            raise InputError(problems)
+        return given
+    try:
+        eval_set = load_to_run(given) if skill_path is None and not resumed else load_set(given)
+    except SetError as error:
+        raise SetError([*error.problems, *problems]) from None
+    if problems:
+        raise InputError(problems)
+    return eval_set
+
+
+def _stored_skill(eval_set: EvalSet, reference: str | None) -> Path | None:
+    return None if reference is None else eval_set.root / reference
+
+
+def _problems_of_reuse(
+    reuse: str | None, resume: str | Path | None, settings: Mapping[str, Any]
+) -> list[Problem]:
     if reuse not in (None, "unchanged"):
-        raise InputError(Problem("reuse", f"is {reuse!r}", 'use None or "unchanged"'))
-    if reuse is not None and confirm:
-        raise InputError(
-            Problem("reuse", "a run that confirms needs both conditions afresh", "leave one of them out")
-        )
+        return [Problem("reuse", f"is {reuse!r}", 'use None or "unchanged"')]
+    if reuse is not None and settings.get("confirm"):
+        return [Problem("reuse", "a run that confirms needs both conditions afresh", "leave one of them out")]
+    if reuse is not None and resume is not None:
+        return [Problem("reuse", "a run that is resumed has begun already", "leave one of them out")]
+    return []
 
 
 def _announce(plan: Plan, painter: Painter) -> None:

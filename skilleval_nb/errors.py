@@ -93,13 +93,15 @@ class RunNotFound(InputError):
 class RunnerFailure(SkillevalError):
     """One call to a model or agent failed for a reason that says nothing about the skill.
 
-    `answer` carries what came back before the failure, so that its tokens are still counted.
+    `answer` carries what came back before the failure, so that its tokens are still counted; `calls` counts
+    the attempts.
     """
 
-    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+    def __init__(self, reason: str, answer: Answer | None = None, *, calls: int = 1) -> None:
         super().__init__(reason)
         self.reason = reason
         self.answer = answer
+        self.calls = calls if answer is None else answer.calls
 
 
 class LogWarning(UserWarning):

@@ -17,8 +17,9 @@ from .values import Outcome, Trial, TrialKey
 class Counts:
     """How far a run is; read by whatever shows progress, written by the engine alone.
 
-    `tokens_in` counts all that was sent (cached or not), `tokens_out` all that came back, of executors and
-    judges; `done` counts trials that ended in this session or before a resume.
+    `done` counts trials that ended in this session or before a resume. `tokens_in` counts all that was sent
+    (cached or not), `tokens_out` all that came back, of executors and judges; `unpriced` and `uncounted` are
+    calls whose cost or tokens are not known.
     """
 
     total: int = 0
@@ -30,6 +31,8 @@ class Counts:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+    uncounted: int = 0
 
     def add(self, trial: Trial) -> None:
         """Counts a trial that has just ended."""
@@ -38,8 +41,11 @@ class Counts:
         self.failed += trial.outcome is Outcome.FAILED
         self.errors += not trial.outcome.measured
         spent = [(trial.answer.usage, trial.answer.cost_usd)] if trial.answer else []
-        for usage, cost in [*spent, *((grade.judge_usage, grade.judge_cost_usd) for grade in trial.grades)]:
+        judged = [grade for grade in trial.grades if grade.judge_model is not None]
+        for usage, cost in [*spent, *((grade.judge_usage, grade.judge_cost_usd) for grade in judged)]:
             self.cost_usd += cost or 0.0
+            self.unpriced += cost is None
+            self.uncounted += usage is None
             if usage is not None:
                 self.tokens_in += (usage.input_tokens or 0) + (usage.cache_read_tokens or 0)
                 self.tokens_in += usage.cache_write_tokens or 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -34,23 +34,25 @@ SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "CODEX
 class RunFolder:
     """One run on disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         self.path = path
         self._base = f"{path}{os.sep}"
         self._trials: int | None = None
         self._texts: dict[tuple[str, str], dict[int, tuple[str, str]]] = {}
         self._lock: BaseFileLock | None = None
-        self._secrets = [value for name in SECRETS if len(value := os.environ.get(name, "")) >= 8]
+        keys = {os.environ.get(name, "").strip() for name in SECRETS} | set(secrets)
+        # as they are, and as they stand inside a JSON string
+        self._secrets = {form for key in keys if len(key) >= 8 for form in (key, json.dumps(key)[1:-1])}
 
     @classmethod
-    def create(cls, runs_dir: Path, set_name: str, now: datetime) -> RunFolder:
+    def create(cls, runs_dir: Path, set_name: str, now: datetime, secrets: Iterable[str] = ()) -> RunFolder:
         """A new folder that no other run has, also not one that starts at this moment."""
         try:
             runs_dir.mkdir(parents=True, exist_ok=True)
             ignore = runs_dir / ".gitignore"
             if not ignore.exists():
                 ignore.write_text(IGNORED, encoding="utf-8")
-            return cls(cls._new(runs_dir, f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"))
+            return cls(cls._new(runs_dir, f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"), secrets)
         except OSError as error:
             what = f"a run cannot be written here ({error.strerror})"
             raise InputError(Problem(str(runs_dir), what, "give another runs_dir (--runs-dir)")) from None
@@ -93,10 +95,14 @@ class RunFolder:
         part.replace(self.path / HEADER)
 
     def read_header(self) -> dict[str, Any]:
-        """What run.json holds; raises OSError or ValueError where it cannot be read."""
-        header = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
-        if not isinstance(header, dict):
-            raise ValueError(f"{self.path / HEADER} holds no object")
+        """What run.json holds; raises RunNotFound where that is no run's header."""
+        try:
+            header = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
+            if not isinstance(header, dict) or not {"runId", "arguments", "cases", "setHash"} <= set(header):
+                raise ValueError("it is no run's header")
+        except (OSError, ValueError) as error:
+            where = str(self.path / HEADER)
+            raise RunNotFound(Problem(where, f"cannot be read ({error})", "run the set anew")) from None
         return header
 
     def append(self, line: Mapping[str, Any]) -> None:
@@ -113,6 +119,11 @@ class RunFolder:
 
     def close(self) -> None:
         """Writes the transcripts of cells that are not complete, closes the files, and gives the folder free."""
+        if self._texts:
+            for line in self.lines():  # what was not run again has its answer there
+                texts = self._texts.get((line["caseId"], line["condition"]))
+                if texts is not None and line["trial"] not in texts:
+                    texts[line["trial"]] = (line["outcome"], _answer_of(line))
         for case_id, condition in list(self._texts):
             self._write_transcript(case_id, condition)
         if self._trials is not None:
@@ -160,14 +171,12 @@ class RunFolder:
             if keep < data_end:
                 file.truncate(keep)
 
-    def add_text(
-        self, case_id: str, condition: str, trial: int, planned: int, outcome: str, text: str
-    ) -> None:
-        """Takes a trial's answer for the transcript, which is written once all `planned` trials are there."""
-        texts = self._texts.setdefault((case_id, condition), {})
-        texts[trial] = (outcome, text)
+    def add_text(self, line: Mapping[str, Any], planned: int) -> None:
+        """Takes a trial's line for the transcript, which is written once all `planned` trials are there."""
+        texts = self._texts.setdefault((line["caseId"], line["condition"]), {})
+        texts[line["trial"]] = (line["outcome"], _answer_of(line))
         if len(texts) == planned:
-            self._write_transcript(case_id, condition)
+            self._write_transcript(line["caseId"], line["condition"])
 
     def _write_transcript(self, case_id: str, condition: str) -> None:
         texts = sorted(self._texts.pop((case_id, condition)).items())
@@ -191,6 +200,13 @@ class RunFolder:
             if secret in text:
                 text = text.replace(secret, "[key removed]")
         return text
+
+
+def _answer_of(line: Mapping[str, Any]) -> str:
+    text = str(line.get("text", ""))
+    if text.strip() or line["outcome"] in ("passed", "failed"):
+        return text
+    return f"[no answer: {line['outcome']}, {line.get('reason')}]"
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from .calls import call
 from .cases import Case, JudgeCheck, PatternCheck
+from .errors import SkillevalError
 from .grade import grade_patterns, settle
 from .judge import Judge
 from .patterns import Matcher
@@ -37,8 +38,13 @@ class GateTrials:
             reason: str | None = called.failure
         else:
             assert called.answer is not None
-            grades = await self._grade(case, called.answer.text, key)
-            outcome, reason = settle(grades)
+            try:
+                grades = await self._grade(case, called.answer.text, key)
+                outcome, reason = settle(grades)
+            except SkillevalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not lose the answer that was paid for
+                outcome, reason = Outcome.RUNNER_ERROR, f"{type(error).__name__}: {error}"
         return Trial(
             key,
             outcome,
@@ -47,6 +53,7 @@ class GateTrials:
             grades,
             called.latency_s,
             self._attempts.get(key, 0) + 1,
+            called.calls,
             ended_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,16 +16,20 @@ from .plan import Plan
 from .record import SCHEMA
 
 
-def make_header(plan: Plan, run_id: str, runs: Path) -> dict[str, Any]:
+def utc_now() -> str:
+    """The moment of the call, as the log writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False) -> dict[str, Any]:
     """Everything that identifies a run, known before its first call; holds no key and no path outside the project."""
     settings, eval_set = plan.settings, plan.eval_set
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     judged = any(check.kind == "judge" for case in plan.cases for check in case.checks)
     return {
         "schema": SCHEMA,
         "kind": eval_set.kind,
         "runId": run_id,
-        "ts": now,
+        "ts": utc_now(),
         "set": eval_set.name,
         "setPath": shown(eval_set.path, eval_set.root),
         "skill": eval_set.skill_ref,
@@ -68,7 +73,7 @@ def make_header(plan: Plan, run_id: str, runs: Path) -> dict[str, Any]:
             for case in plan.cases
         ],
         "arguments": {
-            "runner": settings.runner_spec,
+            "runner": re.sub(r"//[^/@]*@", "//", settings.runner_spec),  # no password of a base URL
             "model": settings.requested_model,
             "judge_model": f"{settings.judge_spec.partition(':')[0]}:{settings.judge_model}"
             if settings.judge_runner is not settings.runner
@@ -79,6 +84,8 @@ def make_header(plan: Plan, run_id: str, runs: Path) -> dict[str, Any]:
             "timeout_s": settings.timeout_s,
             "confirm": settings.confirm,
             "max_drop": settings.max_drop,
+            "case_ids": [case.id for case in plan.cases] if len(plan.cases) < len(eval_set.cases) else None,
+            "skill_path": plan.eval_set.skill_ref if own_skill else None,
         },
     }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from .patterns import Matcher
 from .plan import Plan
 from .progress import Painter
 from .record import build_record, trial_line
-from .runners import Runner
 from .runs import LOG, Run, look_of
+from .settings import Settings
 from .values import Trial, TrialKey
 
 
@@ -52,39 +52,30 @@ async def conduct(job: Job) -> Run:
     trials = GateTrials(plan, matcher, job.attempts)
 
     def on_trial(trial: Trial) -> None:
-        folder.append(trial_line(trial, job.addresses[trial.key]))
-        key = trial.key
-        text = trial.answer.text if trial.answer else ""
-        if not text.strip() and not trial.outcome.measured:
-            text = f"[no answer: {trial.outcome.value}, {trial.reason}]"
-        folder.add_text(key.case_id, key.condition, key.trial, settings.n, trial.outcome.value, text)
+        line = trial_line(trial, job.addresses[trial.key])
+        folder.append(line)
+        folder.add_text(line, settings.n)
         counts.add(trial)
 
     def may_start() -> bool:
-        spent = counts.tokens_in + counts.tokens_out
-        over_tokens = settings.max_tokens_total is not None and spent >= settings.max_tokens_total
-        over_cost = settings.max_cost_usd is not None and counts.cost_usd >= settings.max_cost_usd
-        if over_tokens or over_cost:
-            job.partial = "budget"
-        return not (over_tokens or over_cost)
+        job.partial = _limit_reached(counts, settings)
+        return job.partial is None
 
     began = time.monotonic()
-    for key, line in job.reused.items():
+    for line in job.reused.values():
         folder.append(line)
-        folder.add_text(
-            key.case_id, key.condition, key.trial, settings.n, line["outcome"], line.get("text", "")
-        )
+        folder.add_text(line, settings.n)
     skipped = job.finished | set(job.reused)
     try:
         await execute(
             (key for key in plan.trials() if key not in skipped),
             trials.perform,
-            concurrency=settings.concurrency,
+            concurrency=min(settings.concurrency, plan.executor_calls),
             on_trial=on_trial,
             may_start=may_start,
         )
     finally:
-        await asyncio.shield(_close(matcher, settings.runners, folder))
+        await asyncio.shield(_close(matcher, job))
     log = folder.path.parent / LOG
     record = build_record(
         job.header,
@@ -94,27 +85,47 @@ async def conduct(job: Job) -> Run:
         partial=job.partial,
         resumes=job.resumes,
     )
-    if job.resumes:
-        job.header["resumes"] = job.resumes
-        folder.write_header(job.header)
     append_record(log, record)
     return Run(record, folder.path)
 
 
-async def _close(matcher: Matcher, runners: Sequence[Runner], folder: RunFolder) -> None:
-    try:
-        await matcher.aclose()
-        for runner in runners:
-            await runner.aclose()
-    finally:
-        folder.close()
+def _limit_reached(counts: Counts, settings: Settings) -> str | None:
+    """Why no more trials may start: a limit is reached, or an answer did not say what it took from one."""
+    spent = counts.tokens_in + counts.tokens_out
+    if settings.max_tokens_total is not None:
+        if counts.uncounted:
+            return "budget: an answer came without its tokens"
+        if spent >= settings.max_tokens_total:
+            return "budget"
+    if settings.max_cost_usd is not None:
+        if counts.unpriced:
+            return "budget: an answer came without its cost"
+        if counts.cost_usd >= settings.max_cost_usd:
+            return "budget"
+    return None
+
+
+async def _close(matcher: Matcher, job: Job) -> None:
+    """Ends what the run has open; an error in one does not keep the others open."""
+    for closing in (matcher.aclose, *(runner.aclose for runner in job.plan.settings.runners)):
+        try:
+            await closing()
+        except Exception as error:  # noqa: BLE001 - the trials are done: what fails to close must not lose the record
+            job.painter.say(f"warning: closing failed: {type(error).__name__}: {error}")
+    job.folder.close()
 
 
 def how_to_resume(job: Job) -> str:
-    """One line for a user who has just interrupted a run."""
+    """One line for a user whose run has stopped before its end."""
     done, total = job.counts.done, job.counts.total
-    path = shown(job.plan.eval_set.path)
+    path, run_id = shown(job.plan.eval_set.path), job.folder.run_id
+    words, options = ["run", path, "--resume", run_id], f'resume="{run_id}"'
+    runs = job.folder.path.parent
+    if runs != job.plan.eval_set.root / "runs":
+        words += ["--runs-dir", shown(runs)]
+        options += f', runs_dir="{shown(runs)}"'
+    command = shlex.join(words)
     return (
         f"interrupted: {done} of {total} trials are kept; go on with"
-        f' skilleval run {path} --resume {job.folder.run_id} or se.run_set("{path}", resume="{job.folder.run_id}")'
+        f' skilleval {command} or se.run_set("{path}", {options})'
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .calls import call
+from .calls import Called, call
 from .cases import JudgeCheck
 from .runners import Runner
 from .values import Answer, Grade, Outcome, Request
@@ -61,6 +61,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 MAX_TOKENS = 1024
+FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
 def prompt_hash() -> str:
@@ -117,7 +118,7 @@ class Judge:
         )
         called = await call(self.runner, request, self.timeout_s)
         reply = called.answer
-        cost = _cost(self.runner.resolve_model(self.model), reply, called.latency_s)
+        cost = _cost(self.runner.resolve_model(self.model), called)
         if called.failure is not None:
             empty = reply is not None and called.failure.startswith("empty answer")
             outcome = Outcome.GRADER_UNPARSEABLE if empty else Outcome.GRADER_FAILED
@@ -155,19 +156,18 @@ def _mark(content: str, number: int) -> str:
 
 
 def read_verdict(reply: Answer) -> Mapping[str, Any] | None:
-    """The object in a judge's reply that has a true or false `pass`; None where there is not exactly one verdict.
+    """The object in a judge's reply that has a true or false `pass`; None where the reply is anything else.
 
-    A provider's own structured output is taken as it is. Otherwise the whole text, or the one JSON object in
-    it (fenced or amid words), must hold the verdict; two objects that disagree are no verdict.
+    A provider's own structured output is taken as it is. Otherwise the whole text must be the object, be it in
+    a code fence: an object amid words may be one that the judge only quotes.
     """
     if reply.data is not None:
         return reply.data if _is_verdict(reply.data) else None
+    fenced = FENCED.fullmatch(reply.text.strip())
     try:
-        whole = json.loads(reply.text)
+        whole = json.loads(fenced[1] if fenced else reply.text)
     except (ValueError, RecursionError):
-        found = [item for item in _objects(reply.text) if _is_verdict(item)]
-        agreed = {item["pass"] for item in found}
-        return found[-1] if len(agreed) == 1 else None
+        return None
     return whole if _is_verdict(whole) else None
 
 
@@ -177,25 +177,14 @@ def _is_verdict(value: Any) -> bool:
     return all(isinstance(value.get(key, ""), str) for key in ("reasoning", "evidence"))
 
 
-def _objects(text: str) -> list[Any]:
-    """Every top-level JSON object in `text`, in order."""
-    decoder, found, position = json.JSONDecoder(), [], 0
-    while (opening := re.compile(r"\{").search(text, position)) is not None:
-        try:
-            value, position = decoder.raw_decode(text, opening.start())
-            found.append(value)
-        except (ValueError, RecursionError):
-            position = opening.start() + 1
-    return found
-
-
-def _cost(model: str, reply: Answer | None, latency_s: float) -> dict[str, Any]:
+def _cost(model: str, called: Called) -> dict[str, Any]:
+    reply = called.answer
     return {
         "judge_model": (reply.model if reply else None) or model,
         "judge_usage": reply.usage if reply else None,
         "judge_cost_usd": reply.cost_usd if reply else None,
-        "judge_latency_s": latency_s,
-        "judge_calls": reply.calls if reply else 1,
+        "judge_latency_s": called.latency_s,
+        "judge_calls": called.calls,
     }
 
 

@@ -190,11 +190,17 @@ def existing_log(path: str | Path) -> Path:
 
 
 def count_looks(
-    path: str | Path, *, set_hash: str, model: str, judge_model: str | None, delivery: str
+    path: str | Path,
+    *,
+    set_hash: str,
+    model: str,
+    judge_model: str | None,
+    delivery: str,
+    but: str | None = None,
 ) -> int:
     """How many runs of this set, model, judge and delivery stand in the log after the last confirmation.
 
-    A resumed run counts once, by its newest line. 0 where there is no log yet.
+    A resumed run counts once, by its newest line; the run `but` does not count. 0 where there is no log yet.
     """
     path = Path(path)
     if not path.exists():
@@ -210,6 +216,8 @@ def count_looks(
             if tuple(record.get(key) for key in ("setHash", "model", "judgeModel", "delivery")) != wanted:
                 continue
             run_id, resumes = str(record.get("runId", number)), record.get("resumes")
+            if run_id == but:
+                continue
             if not isinstance(resumes, int):
                 resumes = 0
             if run_id not in newest or resumes >= newest[run_id][0]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from .controls import visible
 from .errors import InputError, Problem
+from .gate import signed
 from .log import read_records
 from .record import decision_of
 from .runs import LOG, resolve_runs_dir, run_id_of
@@ -19,18 +22,23 @@ def log_lines(runs_dir: str | Path = "runs", *, set_name: str | None = None, lim
     path = resolve_runs_dir(runs_dir) / LOG
     if not path.exists():
         raise InputError(Problem(str(path), "there is no log yet", "run a set first: skilleval run SET"))
-    newest: deque[str] = deque(maxlen=limit)
+    newest: dict[str, str] = {}
     for record in read_records(path, kinds=("eval",)):
-        if set_name is not None and record.get("set") != set_name:
-            continue
-        decision = decision_of(record.get("cases") or [])
-        n = decision.graded
-        delta = "n/a" if decision.delta is None else f"{decision.delta * 100:+.0f}%"
-        evidence = (record.get("evidence") or {}).get("verdict") or "—"
-        model = " ".join(filter(None, (record.get("runner"), record.get("model"))))
-        rates = f"{decision.baseline_pass}/{n} → {decision.skill_pass}/{n}"
-        newest.append(
-            f"{run_id_of(record):<40} {model:<24} n={record.get('n')} {rates:>16} Δ {delta:>5} "
-            f"{record.get('gate')!s:<12} {evidence}"
-        )
-    return list(newest)
+        if set_name is None or record.get("set") == set_name:
+            newest.pop(run_id_of(record), None)  # a resumed run stands once, where it ended
+            newest[run_id_of(record)] = _line(record)
+    return list(newest.values())[-limit:]
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    decision = decision_of(record.get("cases") or [])
+    n = decision.graded
+    delta = "n/a" if decision.delta is None else f"{signed(decision.delta)}%"
+    evidence = (record.get("evidence") or {}).get("verdict") or "—"
+    model = " ".join(filter(None, (record.get("runner"), record.get("model"))))
+    rates = f"{decision.baseline_pass}/{n} → {decision.skill_pass}/{n}"
+    line = (
+        f"{run_id_of(record):<40} {model:<24} n={record.get('n')} {rates:>16} Δ {delta:>5} "
+        f"{record.get('gate')!s:<12} {evidence}"
+    )
+    return " ".join(visible(line).splitlines())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .cases import Case, EvalSet
+from .controls import visible
 from .errors import InputError, Problem
 from .settings import Settings
 from .skills import Skill
@@ -103,7 +104,8 @@ class Plan:
         ]
         if self.cases:
             lines.append(f"can show    {design(n_cases=len(self.cases), n_trials=settings.n).text}")
-        return "\n".join([*lines, *(f"warning     {warning}" for warning in settings.warnings)])
+        lines += [f"warning     {warning}" for warning in settings.warnings]
+        return "\n".join(" ".join(visible(line).splitlines()) for line in lines)
 
 
 def make_plan(

@@ -74,7 +74,11 @@ class Quiet(Painter):
         """Calls the function when a trial has ended since the last call."""
         if self.function is not None and self.counts.done != self._seen:
             self._seen = self.counts.done
-            self.function(self.counts)
+            try:
+                self.function(self.counts)
+            except Exception as error:  # noqa: BLE001 - what shows a run must not end it
+                self.function = None
+                print(f"progress: {type(error).__name__}: {error}; not called again", file=sys.stderr)
 
     def finish(self) -> None:
         """One last call, with the final counts."""

@@ -7,6 +7,7 @@ or reopened. Keys are camelCase, as the origin's readers expect; what was not me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from .gate import CaseCells, Cell, Decision, decide, majority, percent
@@ -31,7 +32,8 @@ def trial_line(trial: Trial, address: str) -> dict[str, Any]:
         "attempt": trial.attempt,
         "address": address,
         "outcome": trial.outcome.value,
-        **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_seconds(trial.latency_s)),
+        "calls": trial.calls,
+        **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_rounded(trial.latency_s)),
     }
     if answer is not None:
         usage = answer.usage
@@ -40,8 +42,7 @@ def trial_line(trial: Trial, address: str) -> dict[str, Any]:
             stopReason=answer.stop_reason,
             tokens=usage.as_list() if usage else None,
             usageReason=answer.usage_reason,
-            costUsd=answer.cost_usd,
-            calls=answer.calls,
+            costUsd=_rounded(answer.cost_usd, 8),
             settings=dict(answer.settings) or None,
             text=answer.text,
         )
@@ -62,15 +63,15 @@ def _grade_line(grade: Grade) -> dict[str, Any]:
             reasoning=grade.reasoning,
             judgeModel=grade.judge_model,
             judgeTokens=grade.judge_usage.as_list() if grade.judge_usage else None,
-            judgeCostUsd=grade.judge_cost_usd,
-            judgeLatencyS=_seconds(grade.judge_latency_s),
+            judgeCostUsd=_rounded(grade.judge_cost_usd, 8),
+            judgeLatencyS=_rounded(grade.judge_latency_s),
             judgeCalls=grade.judge_calls,
         ),
     }
 
 
-def _seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None or not isfinite(value) else round(value, digits)
 
 
 def key_of(line: Mapping[str, Any]) -> TrialKey:
@@ -142,9 +143,10 @@ def build_record(
         "answeredModels": sorted({line["model"] for line in trials.values() if line.get("model")}),
         "usage": usage,
         "evidence": _evidence(cases, decision, int(header["n"]), look, confirm=bool(header.get("confirm"))),
-        "durationS": _seconds(duration_s),
-        "partial": partial,
+        "durationS": _rounded(duration_s),
+        "partial": partial if len(trials) < planned else None,
         "resumes": resumes,
+        "lines": len(attempts),
         "cases": cases,
     }
 
@@ -272,7 +274,7 @@ def _usage(attempts: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> 
                     "reported": len(known),
                     "tokens": sum(known[1:], known[0]).as_list() if known else None,
                     "costUsd": sum(costs) if costs else None,
-                    "latencyS": _seconds(sum(times)) if times else None,
+                    "latencyS": _rounded(sum(times)) if times else None,
                 }
             )
     return rows

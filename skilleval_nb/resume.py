@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from .cases import EvalSet
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
 from .folder import RunFolder
+from .header import utc_now
 from .job import Job
 from .judge import prompt_hash
 from .paths import shown
@@ -32,23 +34,25 @@ def folder_to_resume(resume: str | Path, runs: Path, set_name: str) -> RunFolder
     return RunFolder(found)
 
 
+FREE = ("concurrency", "timeout_s", "max_cost_usd", "max_tokens_total")
+"""What a resumed run may be given anew."""
+NEUTRAL: Mapping[str, Any] = {"runner": "auto", "judge_n": 1, "conditions": CONDITIONS, "confirm": False}
+
+
 def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the run that is resumed; an argument that says otherwise is refused."""
     stored = dict(header["arguments"])
-    neutral: dict[str, Any] = {"runner": "auto", "judge_n": 1, "conditions": CONDITIONS, "confirm": False}
-    free = {"concurrency", "timeout_s", "max_cost_usd", "max_tokens_total"}
     problems = []
     for name, value in asked.items():
-        if value is None or value == neutral.get(name):
+        if value is None or value == NEUTRAL.get(name):
             continue
-        if name in free or (
-            isinstance(value, Runner) and value.name == str(stored.get(name)).partition(":")[0]
-        ):
+        before = stored.get(name)
+        if name in FREE or (isinstance(value, Runner) and value.name == str(before).partition(":")[0]):
             stored[name] = value
-        elif value != stored.get(name) and list(value if isinstance(value, tuple) else [value]) != stored.get(
-            name
-        ):
-            problems.append(Problem(name, f"the run was started with {stored.get(name)!r}, not {value!r}"))
+        elif name == "judge_model" and str(value).endswith(f":{before}"):
+            continue  # the executor's own runner, named
+        elif (list(value) if isinstance(value, tuple) else value) != before:
+            problems.append(Problem(name, f"the run was started with {before!r}, not {value!r}"))
     if problems:
         raise InputError(problems)
     return stored
@@ -64,16 +68,18 @@ def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter
     attempts: dict[TrialKey, int] = {}
     for line in lines:
         attempts[key_of(line)] = max(attempts.get(key_of(line), 0), int(line.get("attempt", 1)))
-    if len(finished) == plan.executor_calls and (run := from_folder(folder.path)).record["partial"] is None:
+    known = from_folder(folder.path).record
+    if len(finished) == plan.executor_calls and known["durationS"] is not None:
         folder.close()
         painter.say(f"{folder.run_id}: nothing is left to run")
-        return run
+        return Run(known, folder.path)
     for line in folder.lines():
-        if (key := key_of(line)) in finished and is_measured(line):
-            folder.add_text(
-                key.case_id, key.condition, key.trial, plan.settings.n, line["outcome"], line.get("text", "")
-            )
-    previous = from_folder(folder.path).record
+        if key_of(line) in finished and is_measured(line):
+            folder.add_text(line, plan.settings.n)
+    before_s = _spent_s(header, lines)
+    header["sessions"] = [*header.get("sessions", [header["ts"]]), utc_now()]
+    header["resumes"] = int(header.get("resumes", 0)) + 1
+    folder.write_header(header)
     counts = Counts(
         total=plan.executor_calls,
         done=len(finished),
@@ -90,9 +96,9 @@ def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter
         counts,
         attempts,
         finished,
-        resumes=int(header.get("resumes", 0)) + 1,
+        resumes=header["resumes"],
         addresses=addresses(plan),
-        before_s=float(previous.get("durationS") or 0.0),
+        before_s=before_s,
     )
 
 
@@ -108,3 +114,16 @@ def refuse_if_changed(header: Mapping[str, Any], eval_set: EvalSet, skill: Skill
     if changed:
         what = f"cannot be resumed, as it has changed since: {', '.join(changed)}"
         raise RunNotFound(Problem(str(header["runId"]), what, "run it anew"))
+
+
+def _spent_s(header: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds of the sessions so far, each from its start to the end of its last trial."""
+    starts = sorted(map(datetime.fromisoformat, header.get("sessions", [header["ts"]])))
+    last: dict[datetime, datetime | None] = dict.fromkeys(starts)
+    for line in lines:
+        if ended := line.get("endedAt"):
+            moment = datetime.fromisoformat(ended)
+            begun = max((start for start in starts if start <= moment), default=None)
+            if begun is not None:
+                last[begun] = max(moment, last[begun] or moment)
+    return sum((end - start).total_seconds() for start, end in last.items() if end is not None)

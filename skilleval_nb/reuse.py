@@ -31,7 +31,12 @@ def _address(plan: Plan, case: Case, condition: Condition, key: TrialKey) -> str
     settings = plan.settings
     request = plan.request(case, condition, key)
     content: list[Any] = [
-        [settings.runner.name, settings.runner.version, settings.runner.resolve_model(settings.model)],
+        [
+            settings.runner.name,
+            settings.runner.version,
+            settings.runner.place,
+            settings.runner.resolve_model(settings.model),
+        ],
         [request.prompt, request.system, request.max_tokens, request.seed, request.sampled, key.trial],
         [str(check) for check in case.checks],
     ]

@@ -92,12 +92,13 @@ class AnthropicRunner(Runner):
         self._url = base_url
         self._bearer = bearer
         self._at_home = urlsplit(base_url).hostname == urlsplit(HOME).hostname
-        self._secrets = _secrets(key)
+        self.secrets = _secrets(key)
         self._client: AsyncAnthropic | None = None
         self._create: Callable[..., Awaitable[Any]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed_until = 0.0
         self._without_schema: set[str] = set()
+        self.place = urlsplit(base_url).netloc.rpartition("@")[2]
         self.version = f"anthropic {anthropic.__version__}"
 
     def resolve_model(self, model: str) -> str:
@@ -127,7 +128,7 @@ class AnthropicRunner(Runner):
             message = self._message(response.http_response.content, attempts[0])
             return self._answer(request, message, time.perf_counter() - started, attempts[0])
         # raised out here, so that it does not lead to the SDK's exception and what the server echoed in it
-        raise RunnerFailure(reason)
+        raise RunnerFailure(reason, calls=max(attempts[0], 1))
 
     def _answer(self, request: Request, message: dict[str, Any], latency_s: float, calls: int) -> Answer:
         usage, usage_reason = _usage(message.get("usage"))
@@ -213,7 +214,7 @@ class AnthropicRunner(Runner):
         if isinstance(message, dict) and _is_blocks(message.get("content")):
             return message
         found = self._plain(_words(message) or "nothing")
-        raise RunnerFailure(f"the server sent no message but: {found}{_after(calls)}")
+        raise RunnerFailure(f"the server sent no message but: {found}{_after(calls)}", calls=calls)
 
     def _reason(self, error: Exception, calls: int) -> str:
         sdk = self._sdk
@@ -233,7 +234,7 @@ class AnthropicRunner(Runner):
 
     def _plain(self, text: str) -> str:
         """One short line with no key in it."""
-        for secret in self._secrets:
+        for secret in self.secrets:
             text = text.replace(secret, "[key]")
         line = " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split())
         return line if len(line) <= 300 else f"{line[:299]}…"
@@ -248,7 +249,7 @@ class AnthropicRunner(Runner):
 def _secrets(key: str) -> tuple[str, ...]:
     """What must not be shown: the key, and the values of the SDK's own ANTHROPIC_CUSTOM_HEADERS."""
     lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").splitlines()
-    values = {key, *(line.partition(":")[2].strip() for line in lines)}
+    values = {key, key.strip(), *(line.partition(":")[2].strip() for line in lines)}
     return tuple(sorted((value for value in values if len(value) >= 4), key=len, reverse=True))
 
 

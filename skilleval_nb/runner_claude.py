@@ -86,6 +86,7 @@ class ClaudeRunner(Runner):
     name = "claude"
     delivery = "inject"
     baseline_system = " "
+    reports_cost = True
     default_max_tokens = 128_000
     """No limit is sent: this is the largest that the tool sets for any model."""
 
@@ -96,7 +97,7 @@ class ClaudeRunner(Runner):
         self._key = next((name for name in KEYS if self._env.get(name)), None)
         if self._key is None and (folder := os.environ.get("CLAUDE_CONFIG_DIR")):
             self._env["CLAUDE_CONFIG_DIR"] = folder
-        self._secrets = _secrets(self._env)
+        self.secrets = _secrets(self._env)
         self._other_cloud = next((name for name in OTHER_CLOUDS if os.environ.get(name)), None)
         self._folder: Path | None = None
         self._remove: weakref.finalize[..., Any] | None = None
@@ -117,7 +118,7 @@ class ClaudeRunner(Runner):
             raise RunnerUnavailable(problem) from None
         found = re.search(r"\d+\.\d+\.\d+\S*", done.stdout.decode("utf-8", "replace"))
         if done.returncode or not found:
-            words = plain_line(done.stderr or done.stdout, self._secrets) or f"exit status {done.returncode}"
+            words = plain_line(done.stderr or done.stdout, self.secrets) or f"exit status {done.returncode}"
             raise RunnerUnavailable(Problem(self._path, f"this is no claude CLI: `--version` says {words}"))
         return f"claude {found[0]}"
 
@@ -160,14 +161,12 @@ class ClaudeRunner(Runner):
             )
         except OSError as error:
             reason = plain_line(
-                f"the claude CLI could not be started: {error.strerror or error}", self._secrets
+                f"the claude CLI could not be started: {error.strerror or error}", self.secrets
             )
             raise RunnerFailure(reason) from None
         if done.overflow:
             raise RunnerFailure(f"the claude CLI printed more than {children.STDOUT_BYTES >> 20} MiB")
-        return read_answer(
-            done.stdout, done.stderr, done.status, latency_s=done.wall_s, secrets=self._secrets
-        )
+        return read_answer(done.stdout, done.stderr, done.status, latency_s=done.wall_s, secrets=self.secrets)
 
     def _argv(self, request: Request) -> list[str]:
         argv = [self._path, "-p", *COMMON, "--model", models.resolve(request.model)]

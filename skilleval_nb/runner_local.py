@@ -53,6 +53,7 @@ class LocalRunner(Runner):
 
     name = "local"
     max_concurrency = 1
+    reports_cost = True
     default_max_tokens = 256
 
     def __init__(self, path: Path, *, context: int = CONTEXT, version: str | None = None) -> None:

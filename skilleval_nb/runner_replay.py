@@ -143,6 +143,9 @@ class RecordRunner(Runner):
     max_concurrency = _delegated()
     fixed_model = _delegated()
     default_max_tokens = _delegated()
+    secrets = _delegated()
+    reports_cost = _delegated()
+    place = _delegated()
 
     def __init__(self, inner: Runner, path: str | Path) -> None:
         self.inner = inner

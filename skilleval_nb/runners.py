@@ -44,6 +44,12 @@ class Runner(ABC):
     fixed_model: str | None = None
     """The one model this runner has, whatever is asked for; None where the caller chooses."""
     default_max_tokens: int = 4096
+    secrets: tuple[str, ...] = ()
+    """Keys and passwords that may stand in nothing that is written or shown."""
+    reports_cost: bool = False
+    """True where answers say what they cost, so that a limit on the cost can be kept."""
+    place: str | None = None
+    """The host that answers, where the same model may be another one elsewhere."""
 
     @abstractmethod
     async def answer(self, request: Request) -> Answer:

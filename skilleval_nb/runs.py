@@ -143,18 +143,19 @@ def load_run(id_or_folder: str | Path, runs_dir: str | Path = "runs") -> Run:
 def from_folder(folder: Path) -> Run:
     """The run of a folder: the log's record where the run ended by itself, else one made from its trials."""
     run = RunFolder(folder)
-    try:
-        header = run.read_header()
-    except (OSError, ValueError) as error:
-        raise RunNotFound(Problem(str(folder), f"this is no run's folder ({error})")) from None
+    header = run.read_header()
     record = None
     log = folder.parent / LOG
     if log.exists():
         for found in read_records(log, contains=folder.name):
             if run_id_of(found) == folder.name and "cases" in found:
                 record = found
-    if record is None or record.get("schema") is None:
-        record = build_record(header, run.lines(), look=look_of(header, log), partial="interrupted")
+    if record is None or record.get("lines") != sum(1 for _ in run.lines()):
+        # the run ended by itself never, or has gone on since
+        resumes = int(header.get("resumes", 0))
+        record = build_record(
+            header, run.lines(), look=look_of(header, log), partial="interrupted", resumes=resumes
+        )
     return Run(record, folder)
 
 
@@ -168,6 +169,7 @@ def look_of(header: Mapping[str, Any], log: Path) -> int:
         model=header["model"],
         judge_model=header["judgeModel"],
         delivery=header["delivery"],
+        but=header["runId"],
     )
 
 
@@ -199,7 +201,7 @@ def find_folder(id_or_folder: str | Path, runs: Path, set_name: str | None = Non
 def _set_of(folder: Path) -> str | None:
     try:
         return str(RunFolder(folder).read_header().get("set"))
-    except (OSError, ValueError):
+    except RunNotFound:
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -29,10 +30,19 @@ def load_set(path: str | Path, strict: bool = False) -> EvalSet:  # noqa: FBT001
     file says is noted too: only running needs it.
     Raises SetError with every problem of the file, each as `path:line:column` or `path → cases[3].id`.
     """
+    return _read(path, strict=strict, to_run=False)
+
+
+def load_to_run(path: str | Path, *, strict: bool = False) -> EvalSet:
+    """`load_set` for a set that is to be run: a skill that is not there is an error like the others."""
+    return _read(path, strict=strict, to_run=True)
+
+
+def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
     file = Path(path)
     where = str(path)
-    raw = _parse(file, where)
     report = _Report(where)
+    raw = _parse(file, where, report)
     kind = _kind(raw, report)
     model = _shape(raw, report)
     notes: list[str] = []
@@ -44,6 +54,9 @@ def load_set(path: str | Path, strict: bool = False) -> EvalSet:  # noqa: FBT001
     root = project_root(file.resolve().parent)
     skill_ref = raw.get("skill") if isinstance(raw.get("skill"), str) else None
     skill_path = _skill(skill_ref, file, root, report, notes)
+    if to_run and skill_path is None:
+        what = f"{skill_ref!r} was not found" if skill_ref else "the set names no skill"
+        report.add("skill", what, "correct it, or give skill_path (--skill)")
     cases = tuple(_cases(raw, report, notes))
     report.raise_if_any()
     assert model is not None
@@ -78,16 +91,16 @@ class _Report:
             raise SetError(self.problems.values())
 
 
-def _parse(file: Path, where: str) -> dict[str, Any]:
+def _parse(file: Path, where: str, report: _Report) -> dict[str, Any]:
     """The file as JSON with one object on top."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise SetError(
-            Problem(where, f"no set can be read here ({error.strerror})", "check the path")
-        ) from None
-    except UnicodeDecodeError as error:
-        raise SetError(Problem(where, f"not UTF-8 text (byte {error.start})", "save it as UTF-8")) from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            what = f"not UTF-8 text (byte {error.start})"
+            raise SetError(Problem(where, what, "save it as UTF-8")) from None
+        what = f"no set can be read here ({getattr(error, 'strerror', None) or error})"
+        raise SetError(Problem(where, what, "check the path")) from None
 
     def refuse_constant(word: str) -> Any:
         raise SetError(Problem(where, f"not valid JSON: {word} is not a number"))
@@ -97,7 +110,7 @@ def _parse(file: Path, where: str) -> dict[str, Any]:
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise SetError(Problem(where, f"the key {twice!r} stands twice in one object: one would be lost"))
+            report.add("", f"the key {twice!r} stands twice in one object: one of the two would be lost")
         return found
 
     try:
@@ -108,6 +121,8 @@ def _parse(file: Path, where: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise SetError(Problem(where, "nested too deeply to be a set")) from None
+    except ValueError as error:  # a number too long to be read
+        raise SetError(Problem(where, f"not valid JSON: {error}")) from None
     if not isinstance(raw, dict):
         raise SetError(
             Problem(where, f"a set is an object with `skill` and `cases`, this is a {_named(raw)}")
@@ -340,6 +355,11 @@ class _Identifiers:
         ):
             self.report.add(
                 place, f"{identifier!r} is a path, not a name", "use letters, digits, `-`, `_`, `.`"
+            )
+            return
+        if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in identifier):
+            self.report.add(
+                place, f"{identifier!r} holds control characters", "use letters, digits, `-`, `_`, `.`"
             )
             return
         if len(identifier) > ID_LIMIT:

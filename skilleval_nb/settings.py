@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from math import inf
+from typing import Any, TypedDict
 
 from .cases import EvalSet
 from .errors import InputError, Problem
@@ -83,40 +85,20 @@ def settle(
     max_tokens_total: int | None = None,
     confirm: bool = False,
     max_drop: float | None = None,
-    environment: Mapping[str, str] | None = None,
 ) -> Settings:
     """Argument, else environment (`EVAL_MODEL`, `EVAL_N`, `EVAL_JUDGE_MODEL`), else the set, else the default.
 
     `judge_model` may name its runner too: `anthropic:sonnet`.
     Raises InputError with all settings that cannot be, and RunnerUnavailable where a runner cannot start.
     """
-    env = os.environ if environment is None else environment
-    problems: list[Problem] = []
-    n_settled = _count(n, env.get("EVAL_N"), problems)
-    _check_numbers(
-        problems,
-        judge_n=judge_n,
-        concurrency=concurrency,
-        timeout_s=timeout_s,
-        max_cost_usd=max_cost_usd,
-        max_tokens_total=max_tokens_total,
-    )
-    if judge_n % 2 == 0:
-        problems.append(
-            Problem("judge_n", f"is {judge_n}: an even number of votes can tie", "use an odd one")
-        )
-    if max_drop is not None and not 0 <= max_drop <= 1:
-        problems.append(Problem("max_drop", f"is {max_drop}: it is a rate from 0 to 1"))
-    problems += [
-        Problem("conditions", f"unknown condition {name!r}", f"use {', '.join(CONDITIONS)}")
-        for name in conditions
-        if name not in CONDITIONS
-    ]
-    if not conditions or len(set(conditions)) < len(conditions):
-        problems.append(Problem("conditions", "must name each condition once, and at least one"))
-    if problems:
+    env = os.environ
+    wishes: Wishes = {
+        "judge_n": judge_n, "n": n, "conditions": conditions, "concurrency": concurrency, "timeout_s": timeout_s,
+        "max_cost_usd": max_cost_usd, "max_tokens_total": max_tokens_total, "max_drop": max_drop,
+        "model": model, "judge_model": judge_model, "runner": runner,
+    }  # fmt: skip
+    if problems := problems_of(wishes):
         raise InputError(problems)
-
     spec, reason = choose() if runner == "auto" else (runner, "")
     executor = create(spec) if isinstance(spec, str) else spec
     spec = spec if isinstance(spec, str) else executor.name
@@ -132,7 +114,7 @@ def settle(
         judge_spec=judge_spec,
         judge_model=judge_runner.fixed_model or judge_name,
         judge_n=judge_n,
-        n=n_settled,
+        n=n or int(env.get("EVAL_N") or 1),
         conditions=tuple(conditions),
         concurrency=min(concurrency or DEFAULT_CONCURRENCY, executor.max_concurrency or 10**6),
         timeout_s=float(timeout_s or DEFAULT_TIMEOUT_S),
@@ -142,28 +124,66 @@ def settle(
         max_drop=max_drop,
         choice=f"runner {spec}: {reason}" if reason else "",
     )
+    silent = [used.name for used in settled.runners if not used.reports_cost]
+    if max_cost_usd is not None and silent:
+        what = f"the runner {silent[0]} does not say what a call costs, so this limit could not be kept"
+        raise InputError(Problem("max_cost_usd", what, "use max_tokens_total"))
     return _with_warnings(settled, eval_set, asked=model or env.get("EVAL_MODEL"))
 
 
-def _count(argument: int | None, variable: str | None, problems: list[Problem]) -> int:
-    """`n`, a whole number from 1."""
-    if argument is None and not variable:
-        return 1
-    where, value = ("n", argument) if argument is not None else ("EVAL_N", variable)
-    try:
-        number = int(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        problems.append(Problem(where, f"is {value!r}: it counts runs a case, a whole number from 1"))
-        return 1
-    return number
+def problems_of(wishes: Mapping[str, Any]) -> list[Problem]:
+    """Everything that cannot be in what a caller asks for, `EVAL_N` included; no set and no runner is needed."""
+    problems = [
+        Problem(name, f"is {wishes[name]!r}: it must be {what}")
+        for name, (whole, what) in NUMBERS.items()
+        if wishes.get(name) is not None and not _is_number(wishes[name], whole=whole)
+    ]
+    variable = os.environ.get("EVAL_N") if wishes.get("n") is None else None
+    if variable and not re.fullmatch(r"0*[1-9][0-9]{0,8}", variable):
+        problems.append(Problem("EVAL_N", f"is {variable!r}: it counts runs a case, a whole number from 1"))
+    votes = wishes.get("judge_n", 1)
+    if _is_number(votes, whole=True) and votes % 2 == 0:
+        problems.append(Problem("judge_n", f"is {votes}: an even number of votes can tie", "use an odd one"))
+    drop = wishes.get("max_drop")
+    if drop is not None and not (_is_number(drop, whole=False, least=0) and drop <= 1):
+        problems.append(Problem("max_drop", f"is {drop!r}: it is a rate from 0 to 1"))
+    for name in ("model", "judge_model"):
+        value = wishes.get(name)
+        if value is not None and not (isinstance(value, str) and value.strip() and value.isprintable()):
+            problems.append(Problem(name, f"is {value!r}: it is a model's name"))
+    if not isinstance(wishes.get("runner", "auto"), str | Runner):
+        problems.append(Problem("runner", f"is {wishes['runner']!r}: it is a runner or the name of one"))
+    return problems + _problems_of_conditions(wishes.get("conditions", CONDITIONS))
 
 
-def _check_numbers(problems: list[Problem], **numbers: float | None) -> None:
-    for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not value > 0):
-            problems.append(Problem(name, f"is {value!r}: it must be more than 0"))
+def _problems_of_conditions(conditions: Any) -> list[Problem]:
+    if isinstance(conditions, str) or not isinstance(conditions, Sequence):
+        return [Problem("conditions", f"is {conditions!r}: it is a list of names")]
+    unknown = [name for name in conditions if name not in CONDITIONS]
+    if unknown:
+        return [
+            Problem("conditions", f"unknown: {', '.join(map(repr, unknown))}", f"use {', '.join(CONDITIONS)}")
+        ]
+    if not conditions or len(set(conditions)) < len(conditions):
+        return [Problem("conditions", "must name each condition once, and at least one")]
+    return []
+
+
+NUMBERS: Mapping[str, tuple[bool, str]] = {
+    "n": (True, "a whole number from 1"),
+    "judge_n": (True, "a whole number from 1"),
+    "concurrency": (True, "a whole number from 1"),
+    "timeout_s": (False, "more than 0 seconds"),
+    "max_cost_usd": (False, "more than 0"),
+    "max_tokens_total": (True, "a whole number from 1"),
+}
+
+
+def _is_number(value: object, *, whole: bool, least: float | None = None) -> bool:
+    """A finite number above 0, or from `least`; a whole one where that is asked."""
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    return 0 < value < inf if least is None else least <= value < inf
 
 
 def _judge(asked: str | None, executor: Runner, spec: str) -> tuple[Runner, str, str]:
@@ -200,10 +220,10 @@ def _with_warnings(settings: Settings, eval_set: EvalSet, asked: str | None) -> 
 def check_runnable(eval_set: EvalSet) -> None:
     """Raises InputError where the set can be read but not run: its skill is not there."""
     if eval_set.skill_path is None:
-        what = (
+        named = (
             f"the skill {eval_set.skill_ref!r} was not found"
             if eval_set.skill_ref
             else "the set names no skill"
         )
         fix = "correct `skill` in the set, or give skill_path (--skill)"
-        raise InputError(Problem(f"{eval_set.path.name} → skill", what, fix))
+        raise InputError(Problem(f"{eval_set.path.name} → skill", named, fix))

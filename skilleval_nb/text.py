@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .controls import visible
-from .gate import gate_lines, percent_of, rate_line
+from .gate import gate_lines, percent, percent_of, rate_line, signed
 from .record import CANDIDATE, REFERENCE, decision_of
 from .values import Gate, Outcome
 
@@ -27,7 +27,7 @@ def title_line(record: Mapping[str, Any]) -> str:
 def result_lines(record: Mapping[str, Any]) -> list[str]:
     """The result as SPEC §4 words it: title, rates, gate, and below it what is known besides."""
     lines = [title_line(record), rate_words(record), *gate_words(record), *fact_lines(record)]
-    return [visible(line) for line in lines]
+    return [" ".join(visible(line).splitlines()) for line in lines]
 
 
 def shares(record: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
@@ -123,9 +123,9 @@ def held_line(record: Mapping[str, Any]) -> str | None:
     held = is_held(record)
     low = (record.get("evidence") or {}).get("deltaLow")
     if held is None or low is None:
-        return f"max drop {limit:.0%}: not measured"
+        return f"max drop {percent(limit)}%: not measured"
     verdict = "held" if held else "not held"
-    return f"max drop {limit:.0%}: {verdict} (the interval of Δ begins at {low * 100:+.0f}%)"
+    return f"max drop {percent(limit)}%: {verdict} (the interval of Δ begins at {signed(low)}%)"
 
 
 def is_held(record: Mapping[str, Any]) -> bool | None:

@@ -150,7 +150,7 @@ class Trial:
     """One execution of one case under one condition, graded.
 
     `answer` is None where nothing came back. `latency_s` is the executor's wall time with retries and
-    pauses. `attempt` counts from 1 over resumes.
+    pauses, `calls` the attempts of the runner. `attempt` counts from 1 over resumes.
     """
 
     key: TrialKey
@@ -160,4 +160,5 @@ class Trial:
     grades: tuple[Grade, ...] = ()
     latency_s: float | None = None
     attempt: int = 1
+    calls: int = 1
     ended_at: str = ""

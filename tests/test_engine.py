@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import KEY, Loopback, Reply, hangup, judge_json, sleep, status, text
+from loopback import KEY, Loopback, Reply, hangup, judge_json, message, sleep, status, text
 from worlds import BODY, case, check, judged, project
 
 import skilleval_nb as se
@@ -475,10 +475,13 @@ def test_a_runs_folder_that_cannot_be_is_bad_input(tmp_path: Path, server: Loopb
 
 def test_text_from_a_set_cannot_act_on_a_terminal(tmp_path: Path, server: Loopback) -> None:
     server.reply = lambda body, count: text("plain" if has_skill(body) else "magic")
-    shown = str(run(project(tmp_path, case("a\x1b[2Jb\u202ec"))))
+    shown = str(run(project(tmp_path, case("b\u202ec"), model="m\x1b[2J\nship gate: PASS")))
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    assert "to fail 1: ab\\u{202e}c" in shown
+    assert "to fail 1: b\\u{202e}c" in shown
+    assert [line for line in shown.splitlines() if line.startswith("ship gate: ")] == [
+        "ship gate: REGRESSION — skill moves the number down"
+    ]
 
 
 ORIGIN_LOG = Path(__file__).parents[2] / "shared/corpus/Yco-0314__strata/skills/l5-meta/skill-eval/runs"
@@ -492,6 +495,149 @@ def test_a_run_of_the_origins_log_can_be_shown(tmp_path: Path) -> None:
     assert "trials are not recorded" in found._repr_html_()
     lost = se.load_run("2026-07-06T16-58-07-286Z-verification-before-completion", ORIGIN_LOG)
     assert (lost.gate, lost.delta, lost.exit_code) == ("NOT MEASURED", None, 3)
+
+
+def test_a_resume_killed_before_its_record_is_made_good_by_the_next(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    server.reply = lambda body, count: text("") if has_skill(body) else magic(body)
+    first = run(path)
+    assert (first.gate, first.folder is not None) == ("NOT MEASURED", True)
+    assert first.folder is not None
+    log = tmp_path / "runs" / "log.jsonl"
+    before = log.read_text()
+    server.reply = magic
+    run(path, resume=first.id)
+    log.write_text(before)  # as if kill -9 had come between the last trial and the record
+    assert se.load_run(first.id, tmp_path / "runs").gate == "PASS"
+    calls = len(server.requests)
+    again = run(path, resume=first.id)
+    assert (again.gate, len(server.requests)) == ("PASS", calls)
+    assert json.loads(log.read_text().splitlines()[-1])["gate"] == "PASS"
+    assert again.record["durationS"] > 0
+
+
+def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    with pytest.raises(InputError, match="max_cost_usd: the runner anthropic does not say"):
+        run(path, max_cost_usd=1.0)
+    assert server.requests == []
+    server.reply = lambda body, count: message([{"type": "text", "text": "magic"}], usage=None)
+    result = run(path, max_tokens_total=10**9, concurrency=1)
+    assert len(server.requests) == 1
+    assert result.record["partial"] == "budget: an answer came without its tokens"
+
+
+def test_a_resumed_run_is_no_look_at_itself(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a"), case("b"))
+    first = run(path, max_tokens_total=1, concurrency=1)
+    again = run(path, resume=first.id, max_tokens_total=10**9)
+    assert [item.record["evidence"] and item.record["evidence"]["look"] for item in (first, again)] == [
+        None,
+        1,
+    ]
+
+
+@pytest.mark.parametrize("key", [f" {KEY}\n", 'sk-"quoted\\key"-0123', "sk-" + "long" * 60])
+def test_no_form_of_a_key_reaches_a_file(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    server.reply = lambda body, count: text(f"magic {key.strip()} magic")
+    run(project(tmp_path, case("a", check(pattern="magic.*magic"))))
+    wanted = key.strip()
+    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
+        content = path.read_bytes().decode()
+        assert wanted not in content, path
+        assert json.dumps(wanted)[1:-1] not in content, path
+        assert wanted[:60] not in content, path
+
+
+def test_a_password_in_a_base_url_reaches_no_file(tmp_path: Path, server: Loopback) -> None:
+    host = server.url.removeprefix("http://")
+    run(project(tmp_path), runner=f"anthropic:http://user:s3cret-word@{host}")
+    assert [p for p in tmp_path.rglob("*") if p.is_file() and b"s3cret-word" in p.read_bytes()] == []
+
+
+def test_everything_wrong_is_said_at_once_settings_and_skill_too(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project(tmp_path, case("a", check(pattern="(")))
+    path.write_text(path.read_text().replace("skills/magic", "skills/gone"))
+    monkeypatch.setenv("EVAL_N", "none")
+    with pytest.raises(InputError) as caught:
+        run(path, timeout_s=-1)
+    text_of = str(caught.value)
+    assert all(words in text_of for words in ("pattern", "skills/gone", "EVAL_N", "timeout_s"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"concurrency": "4"}, {"timeout_s": "x"}, {"judge_n": 1.5}, {"max_drop": "x"}, {"conditions": None},
+     {"conditions": "skill"}, {"runner": None}, {"judge_model": 7}, {"model": ""}, {"concurrency": 2.5},
+     {"n": True}, {"max_tokens_total": 0}, {"timeout_s": float("nan")}],
+    ids=str,
+)  # fmt: skip
+def test_arguments_of_the_wrong_type_are_bad_input(
+    tmp_path: Path, server: Loopback, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        run(project(tmp_path), **wrong)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_retries_of_failed_calls_are_in_the_ledger(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: status(500, "api_error") if has_skill(body) else magic(body)
+    result = run(project(tmp_path))
+    assert sum(row["calls"] for row in result.record["usage"]) == len(server.requests) == 4
+
+
+def test_an_answer_survives_a_fault_in_its_grading(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skilleval_nb import gate_trial
+
+    def broken(grades: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(gate_trial, "settle", broken)
+    result = run(project(tmp_path))
+    assert result.record["outcomes"] == {"runner_error": 2}
+    assert result.transcript("one", "skill") == "magic!"
+    assert result.record["tokens"] == {"input": 22, "output": 14}
+
+
+def test_a_progress_function_that_raises_ends_nothing(
+    tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def boom(counts: Any) -> None:
+        raise ValueError("boom")
+
+    path = project(tmp_path)
+    assert run(path, progress=boom).gate == "PASS"
+    assert asyncio.run(se.arun_set(path, runner="anthropic", progress=boom)).gate == "PASS"
+    assert capsys.readouterr().err.count("progress: ValueError: boom") == 2
+
+
+def test_a_transcript_keeps_the_answers_that_a_resume_did_not_ask_again(
+    tmp_path: Path, server: Loopback
+) -> None:
+    path = project(tmp_path, case("a", judged()))
+    server.reply = lambda body, count: text("hm") if is_judge(body) else magic(body)
+    first = run(path, n=2, concurrency=1)
+    assert first.folder is not None
+    assert (first.folder / "a.skill.txt").read_text().count("magic!") == 2
+    server.reply = magic
+    run(path, resume=first.id, max_tokens_total=1, concurrency=1)
+    assert (first.folder / "a.skill.txt").read_text().count("magic!") == 2
+    assert (first.folder / "a.baseline.txt").read_text().count("plain") == 2
+
+
+def test_another_host_is_another_model(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    run(path)
+    with Loopback(magic) as other:
+        again = run(path, runner=f"anthropic:{other.url}", reuse="unchanged")
+        assert (again.record["reused"], len(other.requests)) == ({}, 2)
 
 
 def test_runs_are_reopened_by_id_folder_or_last(tmp_path: Path, server: Loopback) -> None:

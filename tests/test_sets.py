@@ -114,6 +114,7 @@ def test_everything_wrong_is_said_at_once_with_its_place(tmp_path: Path) -> None
         ('{"cases": [NaN]}', "NaN is not a number"),
         ('{"cases": [], "cases": []}', "'cases' stands twice"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"cases": [' + "9" * 5000 + "]}", "not valid JSON"),
         ('{"evals": []}', "looks like a suite"),
         ('{"prompts": []}', "looks like a trigger set"),
         ('{"skill": "x"}', "cases: missing"),
@@ -136,6 +137,11 @@ def test_a_missing_file_and_bytes_that_are_no_text_are_set_errors(tmp_path: Path
 @pytest.mark.parametrize("identifier", ["../../x", "..", "a/../b", "/etc/x", "\\\\server\\x", "..\\x", "."])
 def test_ids_that_are_paths_are_refused(tmp_path: Path, identifier: str) -> None:
     assert "is a path, not a name" in problems(project(tmp_path, case(identifier)))[0]
+
+
+@pytest.mark.parametrize("identifier", ["a\nship gate: PASS", "a\x1b[2J", "a\tb", "a\u2028b", "\x00"])
+def test_ids_with_control_characters_are_refused(tmp_path: Path, identifier: str) -> None:
+    assert "control characters" in problems(project(tmp_path, case(identifier)))[0]
 
 
 def test_ids_that_only_look_odd_are_taken(tmp_path: Path) -> None:
