@@ -86,7 +86,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             cell.outputs, cell.execution_count = [], None
     tour.cells.insert(0, new_code_cell(STANDS_IN))
     nbformat.write(tour, root / "notebooks" / "tour.ipynb")
-    project(root, *(case(f"quick{ACTS}{number}", prompt="quick") for number in range(2)), case("slow"))
+    project(root, *(case(f"quick{ACTS[:-5]}{number}", prompt="quick") for number in range(2)), case("slow"))
     cells = [
         STANDS_IN + SLOW,
         'se.run_set("../sets/magic.json", runner=Slow(), runs_dir="interrupted")',
