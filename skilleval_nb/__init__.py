@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .engine import arun_set as arun_set
     from .engine import plan_set as plan_set
     from .engine import run_set as run_set
+    from .errors import InputError as InputError
+    from .errors import RunnerFailure as RunnerFailure
+    from .errors import SkillevalError as SkillevalError
     from .frames import load_log as load_log
     from .frames import scan_log as scan_log
     from .notebook import setup as setup
@@ -33,10 +36,19 @@ if TYPE_CHECKING:
     from .sets import load_set as load_set
     from .skills import Skill as Skill
     from .skills import load_skill as load_skill
+    from .values import Answer as Answer
     from .values import Gate as Gate
     from .values import Outcome as Outcome
+    from .values import Request as Request
+    from .values import Usage as Usage
 
 _HOME: dict[str, str | None] = {
+    "Answer": "values",
+    "Request": "values",
+    "Usage": "values",
+    "InputError": "errors",
+    "RunnerFailure": "errors",
+    "SkillevalError": "errors",
     "Case": "cases",
     "EvalSet": "cases",
     "Gate": "values",
@@ -72,4 +84,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return list(__all__)

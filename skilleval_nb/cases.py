@@ -80,6 +80,7 @@ class EvalSet:
         """Short enough for a cell's output."""
         checks = sum(len(case.checks) for case in self.cases)
         counts = f"{len(self.cases)} cases, {checks} checks"
+        counts += f", {len(self.notes)} notes" if self.notes else ""
         return f"EvalSet({self.name!r}, {self.kind}, {counts}, skill={self.skill_ref!r})"
 
 

@@ -41,7 +41,7 @@ def pass_rates(run_or_frame: Run | pl.DataFrame) -> alt.VConcatChart:
     are over the cases measured in both conditions, by majority, as the gate counts them. Drops come first.
     Above 40 cases the chart counts cases by what happened to them.
 
-    Raises InputError where the frame is not at case level, holds no case, or holds several runs.
+    Raises InputError where the frame is not at case level, holds no case, several runs or one condition only.
     """
     title = ""
     if isinstance(run_or_frame, pl.DataFrame):
@@ -81,6 +81,10 @@ def _cases(frame: pl.DataFrame) -> list[CaseCells]:
         raise InputError(
             Problem("pass_rates", "there is no case to draw", "run a set with at least one case")
         )
+    for name in (REFERENCE, CANDIDATE):
+        if not any(name in found for found in cells.values()):
+            what = f"{name} was not run, and this chart compares {REFERENCE} and {CANDIDATE}"
+            raise InputError(Problem("pass_rates", what, "give it a run of both conditions"))
     nothing = Cell(0, 0, 0)
     return [
         CaseCells(case_id, found.get(REFERENCE, nothing), found.get(CANDIDATE, nothing))

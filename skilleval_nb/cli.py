@@ -7,10 +7,13 @@ model call was made · 3 could not be measured · 130 interrupted, with everythi
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
+
+from . import __version__
 
 if TYPE_CHECKING:
     from .cases import EvalSet
@@ -22,6 +25,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"skilleval_nb {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="show it, and end")
+    ] = False,
+) -> None:
+    """Does an agent skill earn its place? Every prompt with and without it, graded, compared."""
+
+
 SetPath = Annotated[Path, typer.Argument(help="a set file, such as sets/typed-python.json", metavar="SET")]
 SetPaths = Annotated[
     Optional[list[Path]], typer.Argument(help="set files, or folders of them; default: sets/")
@@ -98,6 +118,7 @@ def validate(
 ) -> None:
     """Check sets and their skills; every problem with its place, no model call."""
     from .errors import InputError
+    from .gate import counted
     from .sets import load_to_run
     from .skills import load_skill
 
@@ -111,7 +132,7 @@ def validate(
             failed = True
             typer.echo(str(error), err=True)
             continue
-        typer.echo(f"{path}: {len(eval_set.cases)} cases, skill of {len(skill.body)} characters")
+        typer.echo(f"{path}: {counted(len(eval_set.cases), 'case')}, skill of {len(skill.body)} characters")
         for note in (*eval_set.notes, *(f"{eval_set.skill_ref}: {note}" for note in skill.notes)):
             typer.echo(f"  note: {note}")
     raise typer.Exit(2 if failed else 0)
@@ -160,7 +181,7 @@ def report(
 @app.command(name="log")
 def show_log(
     set: Annotated[Optional[str], typer.Option(help="only this set's runs")] = None,
-    limit: Annotated[int, typer.Option(help="the newest so many")] = 20,
+    limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 20,
     runs_dir: RunsDir = Path("runs"),
 ) -> None:
     """List the runs in the log, oldest first."""
@@ -262,6 +283,9 @@ def main() -> None:
         sys.exit(2)
     except (SkillevalError, OSError) as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(3)
+    except Exception:  # noqa: BLE001 - a fault of ours or of a plugin's must not read as "measured and not passed"
+        traceback.print_exc()
         sys.exit(3)
 
 

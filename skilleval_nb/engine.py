@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .cases import EvalSet
+from .controls import visible
 from .errors import InputError, Problem, SetError
 from .execute import Counts
 from .folder import RunFolder
@@ -66,14 +67,22 @@ def run_set(
 ) -> Run:
     """Runs every case of a set with and without its skill, grades all answers and reports the difference.
 
-    Works in a cell, a script, pytest and inside a running event loop. `model` goes before `EVAL_MODEL`, the
-    set's own model and `haiku`; `n` (trials a case and condition) before `EVAL_N` and 1; `judge_model` before
-    `EVAL_JUDGE_MODEL` and `sonnet`. `timeout_s` (default 180) bounds each trial's executor, retries included,
-    and each judge call. `max_cost_usd` and `max_tokens_total` stop new trials once what was spent reaches
-    them. `resume` takes a run id or `"last"` and runs only what that run still lacks: trials never started
-    and trials without a measurement. `reuse="unchanged"` takes measured trials of earlier runs in `runs_dir`
-    where nothing that decides them has changed, and marks them; None runs everything afresh. `progress` False
-    shows nothing; a function gets the counts.
+    Works in a cell, a script, pytest and inside a running event loop.
+
+    `runner` is a name (`auto`, `anthropic`, `claude`, `local`, `replay:FILE`, `record:FILE:RUNNER`) or a Runner.
+    `model` goes before `EVAL_MODEL`, the set's own model and `haiku`; `n` (trials a case and condition) before
+    `EVAL_N` and 1; `judge_model`, which may name its runner too (`anthropic:sonnet`), before `EVAL_JUDGE_MODEL`
+    and `sonnet`; `judge_n` is the odd number of votes a judge check. `conditions` are run in that order, and the
+    gate needs both. `concurrency` is how many trials run at a time (8). `timeout_s` (180) bounds each trial's
+    executor, retries included, and each judge call. `max_cost_usd` and `max_tokens_total` stop new trials once
+    what was spent reaches them. `confirm` marks the run that settles a question: looks are counted anew after
+    it. `max_drop`, a rate from 0 to 1, makes the exit code ask whether Δ's interval stays above its negative.
+
+    `resume` takes a run id or `"last"` and runs only what that run still lacks: trials never started and trials
+    without a measurement. `reuse="unchanged"` takes measured trials of earlier runs in `runs_dir` where nothing
+    that decides them has changed, and marks them; None runs everything afresh. `runs_dir` is relative to the
+    project's root. `skill_path` takes the place of the set's own skill; `case_ids` runs only these cases.
+    `progress` False shows nothing; a function gets the counts.
 
     Each trial is on disk when it ends. An interrupt ends children, keeps what is finished, prints how to
     resume, and is raised again. Nothing is written for a set without cases.
@@ -176,7 +185,8 @@ def _prepare(
         folder = folder_to_resume(resume, runs, eval_set.name)
         header = folder.read_header()
         stored = settings_of(header, {**settings, "case_ids": case_ids})
-        skill_path = skill_path or _stored_skill(eval_set, stored.pop("skill_path", None))
+        own = stored.pop("skill_path", None)
+        skill_path = skill_path or (own and eval_set.root / own)
         stored.pop("case_ids", None)
         case_ids = [case["id"] for case in header["cases"]]
         settings = stored
@@ -229,10 +239,6 @@ def _loaded(
     return eval_set
 
 
-def _stored_skill(eval_set: EvalSet, reference: str | None) -> Path | None:
-    return None if reference is None else eval_set.root / reference
-
-
 def _problems_of_reuse(
     reuse: str | None, resume: str | Path | None, settings: Mapping[str, Any]
 ) -> list[Problem]:
@@ -256,5 +262,5 @@ def _announce(plan: Plan, painter: Painter) -> None:
     for runner in settings.runners:
         for sentence in runner.about():
             painter.say(sentence)
-    for warning in settings.warnings:
-        painter.say(f"warning: {warning}")
+    for warning in (*settings.warnings, *plan.eval_set.notes):
+        painter.say(f"warning: {visible(warning)}")

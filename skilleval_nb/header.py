@@ -57,7 +57,7 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False)
             "maxCostUsd": settings.max_cost_usd,
             "maxTokensTotal": settings.max_tokens_total,
         },
-        "warnings": list(settings.warnings),
+        "warnings": [*settings.warnings, *eval_set.notes],
         "version": __version__,
         "git": git_state(eval_set.root),
         "dir": shown(runs / run_id, eval_set.root),

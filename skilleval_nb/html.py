@@ -262,14 +262,26 @@ def _next(record: Mapping[str, Any], *, transcripts: bool) -> str:
     folder = record.get("dir")
     if not folder or not transcripts:
         return '<p class="sknb-soft">transcripts: not here, only the log knows this run</p>'
-    first = min(record["cases"], key=_order, default=None)
     look = ""
-    if first is not None:
-        look = f' · one answer: <code>run.transcript({escape(repr(first["id"]))}, "skill")</code>'
+    if (answered := _answered(record)) is not None:
+        case, condition, trial = answered
+        number = f", {trial}" if trial > 1 else ""
+        call = f"run.transcript({case!r}, {condition!r}{number})"
+        look = f" · one answer: <code>{escape(call)}</code>"
     return (
         f'<p class="sknb-soft">transcripts <code>{escape(folder)}</code> · '
         f"open later: <code>run = se.load_run({escape(repr(opened_as(record)))})</code>{look}</p>"
     )
+
+
+def _answered(record: Mapping[str, Any]) -> tuple[str, str, int] | None:
+    """A trial with an answer to look at: of the case that tells most, and with the skill if there is one."""
+    for case in sorted(record["cases"], key=_order):
+        for result in reversed(case.get("results") or []):
+            for trial in result["trials"]:
+                if trial["outcome"] in (Outcome.PASSED, Outcome.FAILED):
+                    return case["id"], result["condition"], trial["trial"]
+    return None
 
 
 def _folded(title: str, table: str, *, is_open: bool = False) -> str:

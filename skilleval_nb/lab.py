@@ -36,7 +36,8 @@ def copy_notebooks(target: Path) -> tuple[list[Path], list[Path]]:
     for name in SHIPPED:
         source = shipped(name)
         for file in sorted(path for path in source.rglob("*") if path.is_file()):
-            if any(part.startswith((".", "__")) for part in file.relative_to(source).parts):
+            hidden = any(part.startswith((".", "__")) for part in file.relative_to(source).parts)
+            if hidden or file.suffix not in (".ipynb", ".json", ".md"):
                 continue
             place = target / name / file.relative_to(source)
             if place.exists():

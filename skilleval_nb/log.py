@@ -200,7 +200,8 @@ def count_looks(
 ) -> int:
     """How many runs of this set, model, judge and delivery stand in the log after the last confirmation.
 
-    A resumed run counts once, by its newest line; the run `but` does not count. 0 where there is no log yet.
+    A run that measured no case in both conditions is no look, and only a whole run with a measured gate
+    confirms. A resumed run counts once, by its newest line; the run `but` does not count. 0 where there is no log yet.
     """
     path = Path(path)
     if not path.exists():
@@ -216,17 +217,22 @@ def count_looks(
             if tuple(record.get(key) for key in ("setHash", "model", "judgeModel", "delivery")) != wanted:
                 continue
             run_id, resumes = str(record.get("runId", number)), record.get("resumes")
-            if run_id == but:
+            if run_id == but or record.get("graded") == 0:
                 continue
             if not isinstance(resumes, int):
                 resumes = 0
             if run_id not in newest or resumes >= newest[run_id][0]:
                 newest.pop(run_id, None)  # it counts where its newest line stands
-                newest[run_id] = (resumes, record.get("confirm") is True)
+                newest[run_id] = (resumes, _settles(record))
     looks = 0
     for _, confirm in newest.values():
         looks = 0 if confirm else looks + 1
     return looks
+
+
+def _settles(record: Mapping[str, Any]) -> bool:
+    whole = not record.get("subset") and not record.get("partial")
+    return record.get("confirm") is True and whole and record.get("gate") != "NOT MEASURED"
 
 
 def _head(raw: bytes) -> dict[str, Any]:

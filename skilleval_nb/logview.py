@@ -12,6 +12,7 @@ from .gate import signed
 from .log import read_records
 from .record import decision_of
 from .runs import LOG, resolve_runs_dir, run_id_of
+from .text import shares
 
 
 def log_lines(runs_dir: str | Path = "runs", *, set_name: str | None = None, limit: int = 20) -> list[str]:
@@ -24,21 +25,25 @@ def log_lines(runs_dir: str | Path = "runs", *, set_name: str | None = None, lim
         raise InputError(Problem(str(path), "there is no log yet", "run a set first: skilleval run SET"))
     newest: dict[str, str] = {}
     for record in read_records(path, kinds=("eval",)):
-        if set_name is None or record.get("set") == set_name:
+        if record.get("cases") and set_name in (None, record.get("set")):
             newest.pop(run_id_of(record), None)  # a resumed run stands once, where it ended
             newest[run_id_of(record)] = _line(record)
+    if not newest:
+        of = f" of {set_name!r}" if set_name else ""
+        raise InputError(Problem(str(path), f"holds no run{of}", "run a set first: skilleval run SET"))
     return list(newest.values())[-limit:]
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    decision = decision_of(record.get("cases") or [])
-    n = decision.graded
-    delta = "n/a" if decision.delta is None else f"{signed(decision.delta)}%"
+    delta = decision_of(record["cases"]).delta
+    delta_shown = "n/a" if delta is None else f"{signed(delta)}%"
     evidence = (record.get("evidence") or {}).get("verdict") or "—"
     model = " ".join(filter(None, (record.get("runner"), record.get("model"))))
-    rates = f"{decision.baseline_pass}/{n} → {decision.skill_pass}/{n}"
+    found = shares(record)
+    rates = " → ".join(f"{passed}/{counted}" for _, _, passed, counted in found)
+    rates = rates if len(found) > 1 else f"{found[0][1]} {rates}"
     line = (
-        f"{run_id_of(record):<40} {model:<24} n={record.get('n')} {rates:>16} Δ {delta:>5} "
+        f"{run_id_of(record):<40} {model:<24} n={record.get('n')} {rates:>16} Δ {delta_shown:>5} "
         f"{record.get('gate')!s:<12} {evidence}"
     )
     return " ".join(visible(line).splitlines())

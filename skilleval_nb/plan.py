@@ -22,7 +22,7 @@ class Condition:
     system: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A set, its conditions and the settings, ready to run.
 
@@ -83,7 +83,7 @@ class Plan:
             label=str(key),
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """What a run would do, in a few lines."""
         from .stats import design
 
@@ -116,6 +116,10 @@ def make_plan(
     Raises InputError where a case id does not exist or the skill has no body to inject.
     """
     cases = eval_set.cases
+    if isinstance(case_ids, str):
+        raise InputError(
+            Problem("case_ids", f"is the text {case_ids!r}: it is a list of ids", f"write [{case_ids!r}]")
+        )
     if case_ids is not None:
         wanted = list(case_ids)
         known = {case.id for case in cases}

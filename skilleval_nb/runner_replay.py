@@ -38,6 +38,9 @@ def create_record(argument: str | None) -> Runner:
     known = names()
     start = next((i for i, part in enumerate(parts) if i > 0 and part in known), None)
     path = ":".join(parts[:start])
+    if start is None and len(parts) > 1 and path.rpartition(":")[0]:
+        what = f"there is no runner {parts[-1]!r} to record"
+        raise InputError(Problem("record", what, f"use one of {', '.join(known)}"))
     if start is None or not path:
         fix = f"write record:answers.jsonl:RUNNER, with one of {', '.join(known)}"
         raise InputError(Problem("record", "needs a file and the runner to record", fix))

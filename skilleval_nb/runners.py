@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .errors import Problem, RunnerUnavailable
+from .errors import InputError, Problem, RunnerUnavailable
 from .values import Answer, Request
 
 if TYPE_CHECKING:
@@ -80,7 +80,13 @@ def _third_party() -> dict[str, Callable[[str | None], Runner]]:
 
 
 def _load(point: EntryPoint, argument: str | None) -> Runner:
-    runner = point.load()(argument)
+    try:
+        runner = point.load()(argument)
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"the runner {point.name!r} of {point.value} does not start: {type(error).__name__}: {error}"
+        raise RunnerUnavailable(Problem("", what)) from error
     if not isinstance(runner, Runner):
         what = f"the runner {point.name!r} of {point.value} is no skilleval_nb.Runner"
         raise RunnerUnavailable(Problem("", what, "ask its author to subclass skilleval_nb.Runner"))

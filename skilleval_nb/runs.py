@@ -192,7 +192,7 @@ def find_folder(id_or_folder: str | Path, runs: Path, set_name: str | None = Non
             folders = [path for path in folders if _set_of(path) == set_name]
         return max(folders, key=_age, default=None)
     given = Path(id_or_folder)
-    for folder in (given, runs / given):
+    for folder in (given, runs / given, project_root(Path.cwd()) / given):
         if (folder / "run.json").is_file():
             return folder.resolve()
     return None

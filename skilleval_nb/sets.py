@@ -40,17 +40,15 @@ def load_to_run(path: str | Path, *, strict: bool = False) -> EvalSet:
 
 def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
     file = Path(path)
+    if not file.is_absolute() and not file.exists():  # from a notebook's folder the project's root is meant
+        file = next((p for p in (project_root(Path.cwd()) / file,) if p.exists()), file)
     where = str(path)
     report = _Report(where)
     raw = _parse(file, where, report)
     kind = _kind(raw, report)
     model = _shape(raw, report)
     notes: list[str] = []
-    for place, key in _unknown_keys(raw):
-        if strict:
-            report.add(f"{place}{key}", "unknown key", "remove it, or load without strict")
-        else:
-            notes.append(f"{place}{key}: unknown key, kept and not used")
+    unknown = _unknown_keys(raw)
     root = project_root(file.resolve().parent)
     skill_ref = raw.get("skill") if isinstance(raw.get("skill"), str) else None
     skill_path = _skill(skill_ref, file, root, report, notes)
@@ -58,6 +56,11 @@ def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
         what = f"{skill_ref!r} was not found" if skill_ref else "the set names no skill"
         report.add("skill", what, "correct it, or give skill_path (--skill)")
     cases = tuple(_cases(raw, report, notes))
+    for place, key in unknown:
+        if strict or report.problems:  # beside another error it may be the cause: a misspelt key
+            report.add(f"{place}{key}", "unknown key", "correct or remove it")
+        else:
+            notes.append(f"{place}{key}: unknown key, kept and not used")
     report.raise_if_any()
     assert model is not None
     return EvalSet(
@@ -100,7 +103,7 @@ def _parse(file: Path, where: str, report: _Report) -> dict[str, Any]:
             what = f"not UTF-8 text (byte {error.start})"
             raise SetError(Problem(where, what, "save it as UTF-8")) from None
         what = f"no set can be read here ({getattr(error, 'strerror', None) or error})"
-        raise SetError(Problem(where, what, "check the path")) from None
+        raise SetError(Problem(where, what, f"check the path; looked from {Path.cwd()}")) from None
 
     def refuse_constant(word: str) -> Any:
         raise SetError(Problem(where, f"not valid JSON: {word} is not a number"))

@@ -16,6 +16,8 @@ def title_line(record: Mapping[str, Any]) -> str:
     parts = [str(record["set"]), " ".join(filter(None, (record.get("runner"), record.get("model"))))]
     parts += [record["delivery"]] if record.get("delivery") else []
     parts.append(f"n={record.get('n', 1)}")
+    if record.get("judgeModel"):
+        parts.append(f"judge {record['judgeModel']}")
     look = (record.get("evidence") or {}).get("look")
     if record.get("confirm"):
         parts.append("confirmation")
@@ -95,6 +97,7 @@ def fact_lines(record: Mapping[str, Any]) -> list[str]:
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))
+    lines += [f"not measured {number}×: {reason}" for reason, number in _reasons(record)]
     if reused := record.get("reused"):
         counts = ", ".join(f"{number} {condition}" for condition, number in reused.items())
         lines.append(f"reused from earlier runs: {counts} trials")
@@ -169,6 +172,18 @@ def _errors(record: Mapping[str, Any]) -> str:
     }
     detail = ", ".join(f"{name} {number}" for name, number in kinds.items())
     return f"{count} error{'s' if count != 1 else ''}{f' ({detail})' if detail else ''}"
+
+
+def _reasons(record: Mapping[str, Any], most: int = 3) -> list[tuple[str, int]]:
+    """Why trials have no measurement, the commonest reasons first."""
+    found: dict[str, int] = {}
+    for case in record["cases"]:
+        for result in case["results"]:
+            for trial in result["trials"]:
+                if trial["outcome"] not in (Outcome.PASSED, Outcome.FAILED):
+                    words = f"{trial['outcome']}: {trial.get('reason', 'no reason is known')}"
+                    found[words] = found.get(words, 0) + 1
+    return sorted(found.items(), key=lambda item: -item[1])[:most]
 
 
 def _flips(record: Mapping[str, Any]) -> list[str]:

@@ -145,7 +145,7 @@ def test_validate_reports_all_sets_and_refuses_a_missing_skill(tmp_path: Path) -
     lost.write_text(lost.read_text().replace("skills/magic", "skills/gone"))
     done = cli(tmp_path, "validate")
     assert done.returncode == 2
-    assert "good.json: 1 cases" in done.stdout
+    assert "good.json: 1 case," in done.stdout
     assert "bad.json → cases[0].assert[0]: unknown kind 'nope'" in done.stderr
     assert "'skills/gone/SKILL.md' was not found" in done.stderr
     assert cli(tmp_path, "validate", str(good)).returncode == 0
@@ -170,6 +170,22 @@ def test_report_and_log_show_a_run_again(tmp_path: Path, server: Loopback) -> No
     listed = cli(tmp_path, "log")
     assert record["runId"] in listed.stdout
     assert "0/1 → 1/1" in listed.stdout
+
+
+def test_the_log_command_counts_from_one_and_names_what_it_did_not_find(
+    tmp_path: Path, server: Loopback
+) -> None:
+    cli(tmp_path, "run", str(project(tmp_path)), env=environment(server))
+    assert cli(tmp_path, "log", "--limit", "0").returncode == 2
+    done = cli(tmp_path, "log", "--set", "nope")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no run of 'nope'" in done.stderr
+
+
+def test_version() -> None:
+    import skilleval_nb
+
+    assert cli(Path.cwd(), "--version").stdout == f"skilleval_nb {skilleval_nb.__version__}\n"
 
 
 def test_dark_rooms_are_flagged(tmp_path: Path) -> None:

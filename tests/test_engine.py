@@ -640,6 +640,83 @@ def test_another_host_is_another_model(tmp_path: Path, server: Loopback) -> None
         assert (again.record["reused"], len(other.requests)) == ({}, 2)
 
 
+def test_a_run_with_its_own_skill_is_resumed_with_or_without_naming_it(
+    tmp_path: Path, server: Loopback
+) -> None:
+    path = project(tmp_path)
+    other = tmp_path / "other.md"
+    other.write_text("Another body.")
+    for named in ({"skill_path": other}, {}):
+        server.reply = lambda body, count: text("")
+        first = run(path, skill_path=other)
+        server.reply = lambda body, count: text("magic" if body.get("system") == "Another body." else "plain")
+        again = run(path, resume=first.id, **named)
+        assert (again.id, again.gate, again.record["skill"]) == (first.id, "PASS", "other.md")
+
+
+def test_only_a_whole_measured_run_confirms(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a"), case("b"))
+
+    def look(**settings: Any) -> int | None:
+        evidence = run(path, **settings).record["evidence"]
+        return None if evidence is None else int(evidence["look"])
+
+    assert [look(), look(confirm=True, case_ids=["a"]), look()] == [1, 2, 3]
+    assert look(confirm=True, conditions=("skill",)) is None
+    server.reply = lambda body, count: text("")
+    assert look(confirm=True) is None
+    server.reply = magic
+    assert [look(), look(confirm=True), look()] == [4, 5, 1]
+
+
+def test_notes_of_the_set_are_shown_with_the_result(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a", check(flag="")), max_token=5)
+    shown = str(run(path))
+    assert "warning: max_token: unknown key" in shown
+    assert "warning: cases[0].assert[0].flag: unknown key" in shown
+    assert "2 notes" in repr(se.load_set(path))
+
+
+def test_the_text_says_why_trials_have_no_measurement(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: (
+        status(401, "authentication_error", "no such key") if has_skill(body) else magic(body)
+    )
+    assert "not measured 2×: executor_failed: HTTP 401 authentication_error: no such key" in str(
+        run(project(tmp_path, case("a"), case("b")))
+    )
+
+
+def test_the_judge_is_named_and_a_hint_leads_to_an_answer(tmp_path: Path, server: Loopback) -> None:
+    result = run(project(tmp_path, case("a", judged())))
+    assert "judge sonnet" in str(result).splitlines()[0]
+    page = run(project(tmp_path, case("a")), conditions=("baseline",))._repr_html_()
+    assert "run.transcript(&#x27;a&#x27;, &#x27;baseline&#x27;)" in page
+    with pytest.raises(InputError, match="skill was not run"):
+        se.charts.pass_rates(run(project(tmp_path, case("a")), conditions=("baseline",)))
+
+
+def test_a_plan_shows_itself_and_case_ids_are_a_list(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    plan = se.plan_set(path, runner="anthropic")
+    assert repr(plan) == str(plan)
+    with pytest.raises(InputError, match="it is a list of ids"):
+        run(path, case_ids="one")
+
+
+def test_paths_are_found_from_a_folder_below_the_root(
+    tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    result = se.run_set("sets/magic.json", runner="anthropic", progress=False, runs_dir="elsewhere")
+    assert result.folder is not None
+    assert result.folder.parent == tmp_path / "elsewhere"
+    opened = re.search(r'se.load_run\("(.*)"\)', str(result))
+    assert opened
+    assert se.load_run(opened[1]).id == result.id
+
+
 def test_runs_are_reopened_by_id_folder_or_last(tmp_path: Path, server: Loopback) -> None:
     result = run(project(tmp_path))
     assert result.folder is not None

@@ -161,7 +161,7 @@ def test_the_seed_example_names_its_flips_and_marks_its_cases_in_words() -> None
     assert "opposite1✓ pass✗ failflipped to fail; skill fails check 1 (verdict)" in said
     assert "sum1✓ pass✓ pass" in said
     assert "se.load_run('20261130T181500Z-polite')" in said
-    assert "run.transcript('opposite', \"skill\")" in said
+    assert "run.transcript('opposite', 'skill')" in said
 
 
 def test_bars_are_as_long_as_the_rates_and_hidden_from_screen_readers() -> None:

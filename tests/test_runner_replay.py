@@ -445,12 +445,17 @@ def test_a_recorder_takes_a_runner_with_an_address(tmp_path: Path, monkeypatch: 
     assert texts(ReplayRunner(tmp_path / "a.jsonl"), Request("hi", "haiku")) == ["stub reply"]
 
 
-@pytest.mark.parametrize("argument", [None, "", "a.jsonl", ":replay:b.jsonl", "a.jsonl:nobody", "anthropic"])
+@pytest.mark.parametrize("argument", [None, "", "a.jsonl", ":replay:b.jsonl", "anthropic"])
 def test_a_recorder_without_file_or_runner_is_refused(argument: str | None) -> None:
     with pytest.raises(
         InputError, match=r"write record:answers\.jsonl:RUNNER, with one of anthropic, claude"
     ):
         create_record(argument)
+
+
+def test_a_misspelt_runner_is_named() -> None:
+    with pytest.raises(InputError, match="there is no runner 'nobody' to record"):
+        create_record("a.jsonl:nobody")
 
 
 def test_what_the_recorded_runner_cannot_do_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,14 @@ def test_the_root_is_the_nearest_marked_folder(tmp_path: Path, mark: str) -> Non
     assert se.load_set(path).root == inner
 
 
+def test_a_misspelt_key_is_named_beside_the_error_that_it_causes(tmp_path: Path) -> None:
+    path = project(tmp_path, {"id": "a", "promt": "x", "assert": [check()]})
+    assert [text.split(" — ")[0] for text in problems(path)] == [
+        "cases[0].prompt: missing",
+        "cases[0].promt: unknown key",
+    ]
+
+
 def test_unknown_keys_are_kept_and_noted_or_refused_when_strict(tmp_path: Path) -> None:
     path = project(tmp_path, case("a", check(weight=2), cluster="c"), owner="me")
     found = se.load_set(path)
