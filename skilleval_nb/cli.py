@@ -196,8 +196,17 @@ def show_log(
     set: Annotated[Optional[str], typer.Option(help="only this set's runs")] = None,
     limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 20,
     runs_dir: RunsDir = Path("runs"),
+    columns: Annotated[
+        Optional[str],
+        typer.Option(help="instead, the columns of load_log at a level: run, case, trial, check"),
+    ] = None,
 ) -> None:
     """List the runs in the log, oldest first."""
+    if columns is not None:
+        from .columns import columns_table
+
+        typer.echo(columns_table(columns))
+        return
     from .logview import log_lines
 
     for line in log_lines(runs_dir, set_name=set, limit=limit):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from .errors import InputError, Problem
+
 LEVELS = ("run", "case", "trial", "check")
 KINDS = ("eval", "trigger", "suite")
 
@@ -60,7 +62,7 @@ RUN = _columns(
     "run",
     """
     run_id              | String   |                     |        | id of the run; the last part of its folder where none is recorded | neither id nor folder recorded
-    ts                  | Datetime[ms, UTC] | ts         | UTC    | when the record was written | no readable time recorded
+    ts                  | Datetime[ms, UTC] | ts         | UTC    | when the run began | no readable time recorded
     kind                | String   | kind                |        | eval (a gate set), trigger or suite |
     set                 | String   | set                 |        | name of the set | not recorded
     skill               | String   | skill               |        | path of the skill | the set names no skill
@@ -236,6 +238,8 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
 
 
 def columns_table(level: str) -> str:
-    """The columns of one level as a Markdown table."""
+    """The columns of one level as a Markdown table; raises InputError for a level that does not exist."""
+    if level not in COLUMNS:
+        raise InputError(Problem("level", f"there is no level {level!r}", f"use {', '.join(LEVELS)}"))
     rows = [f"| {c.name} | {c.dtype} | {c.unit} | {c.what} | {c.null} |" for c in COLUMNS[level]]
     return "\n".join(["| column | type | unit | what | null means |", "|---|---|---|---|---|", *rows])

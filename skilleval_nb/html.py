@@ -260,6 +260,8 @@ def _tokens(record: Mapping[str, Any]) -> str:
 def _next(record: Mapping[str, Any], *, transcripts: bool) -> str:
     """Where the answers are, and what to type to see one."""
     folder = record.get("dir")
+    if not record["cases"]:
+        return '<p class="sknb-soft">the set has no cases: nothing was run, nothing is kept</p>'
     if not folder or not transcripts:
         return '<p class="sknb-soft">transcripts: not here, only the log knows this run</p>'
     look = ""

@@ -175,7 +175,9 @@ def look_of(header: Mapping[str, Any], log: Path) -> int:
 
 def run_id_of(record: Mapping[str, Any]) -> str:
     """A record's run id; for the origin's records the last part of their folder."""
-    return str(record.get("runId") or str(record.get("dir", "")).rpartition("/")[2])
+    if "runId" in record:
+        return str(record["runId"])
+    return str(record.get("dir", "")).rpartition("/")[2]
 
 
 def resolve_runs_dir(runs_dir: str | Path, root: Path | None = None) -> Path:

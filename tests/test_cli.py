@@ -182,6 +182,14 @@ def test_the_log_command_counts_from_one_and_names_what_it_did_not_find(
     assert "no run of 'nope'" in done.stderr
 
 
+@pytest.mark.parametrize("level", ["run", "case", "trial", "check"])
+def test_the_columns_are_told_with_units_and_what_null_means(tmp_path: Path, level: str) -> None:
+    done = cli(tmp_path, "log", "--columns", level)
+    assert done.returncode == 0
+    assert "| run_id |" in done.stdout
+    assert cli(tmp_path, "log", "--columns", "no-level").returncode == 2
+
+
 def test_version() -> None:
     import skilleval_nb
 

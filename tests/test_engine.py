@@ -332,6 +332,7 @@ def test_a_set_without_cases_is_an_explicit_empty_result(tmp_path: Path, server:
     path.write_text('{"skill": "skills/magic/SKILL.md", "cases": []}')
     result = run(path)
     assert (result.exit_code, result.gate, result.delta) == (0, "NOT MEASURED", None)
+    assert "nothing was run" in result._repr_html_()
     assert server.requests == []
     assert not (tmp_path / "runs").exists()
 
