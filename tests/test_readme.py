@@ -102,3 +102,15 @@ def test_the_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["dynamic"] == ["version"]
     assert f"## {se.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_wheel_takes_along_every_shipped_notebook_set_and_skill() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    shipped = [
+        *ROOT.glob("notebooks/*.ipynb"),
+        *ROOT.glob("sets/*.json"),
+        *ROOT.glob("sets/skills/*/SKILL.md"),
+    ]
+    names = {path.relative_to(ROOT).as_posix() for path in shipped}
+    assert packed == {name: f"skilleval_nb/_shipped/{name}" for name in names}
