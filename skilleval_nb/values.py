@@ -115,8 +115,9 @@ class Grade:
 
     `passed` is None where the check could not be decided; `outcome` then says what the trial becomes and
     `reason` why. `evidence` is the text that decided: a pattern's match, or the judge's quotation, and
-    `span` its place in the answer (character offsets) where it occurs there. The judge fields are None
-    for a check that needs no judge.
+    `span` its place in the answer (character offsets) where it occurs there. `quoted` says of a judge's
+    quotation whether the answer has it (None: nothing was quoted). The judge fields are None for a check that
+    needs no judge; `judge_hash` is that of the prompt that it was given.
     """
 
     kind: str
@@ -126,7 +127,9 @@ class Grade:
     outcome: Outcome | None = None
     reason: str | None = None
     reasoning: str | None = None
+    quoted: bool | None = None
     judge_model: str | None = None
+    judge_hash: str | None = None
     judge_usage: Usage | None = None
     judge_cost_usd: float | None = None
     judge_latency_s: float | None = None
