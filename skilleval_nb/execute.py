@@ -40,8 +40,9 @@ class Counts:
         self.passed += trial.outcome is Outcome.PASSED
         self.failed += trial.outcome is Outcome.FAILED
         self.errors += not trial.outcome.measured
-        spent = [(trial.answer.usage, trial.answer.cost_usd)] if trial.answer else []
-        judged = [grade for grade in trial.grades if grade.judge_model is not None]
+        asked = trial.answer if trial.taken_from is None else None
+        spent = [(asked.usage, asked.cost_usd)] if asked else []
+        judged = [grade for grade in trial.grades if grade.judge_model is not None and not grade.kept]
         for usage, cost in [*spent, *((grade.judge_usage, grade.judge_cost_usd) for grade in judged)]:
             self.cost_usd += cost or 0.0
             self.unpriced += cost is None

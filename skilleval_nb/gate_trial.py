@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from .calls import call
-from .cases import Case, JudgeCheck, PatternCheck
-from .errors import SkillevalError
-from .grade import grade_patterns, settle
+from .grader import Grader
 from .judge import Judge
 from .patterns import Matcher
-from .plan import Plan, seed_of
-from .values import Grade, Outcome, Trial, TrialKey
+from .plan import Plan
+from .values import Grade, Outcome, Trial, TrialKey, utc_now
 
 
 class GateTrials:
@@ -20,11 +16,11 @@ class GateTrials:
     def __init__(self, plan: Plan, matcher: Matcher, attempts: dict[TrialKey, int] | None = None) -> None:
         settings = plan.settings
         self._plan = plan
-        self._matcher = matcher
         self._attempts = attempts or {}
         self._cases = {case.id: case for case in plan.cases}
         self._conditions = {condition.name: condition for condition in plan.conditions}
-        self._judge = Judge(settings.judge_runner, settings.judge_model, settings.judge_n, settings.timeout_s)
+        judge = Judge(settings.judge_runner, settings.judge_model, settings.judge_n, settings.timeout_s)
+        self._grader = Grader(judge, matcher)
 
     async def perform(self, key: TrialKey) -> Trial:
         """One trial from question to outcome."""
@@ -38,13 +34,7 @@ class GateTrials:
             reason: str | None = called.failure
         else:
             assert called.answer is not None
-            try:
-                grades = await self._grade(case, called.answer.text, key)
-                outcome, reason = settle(grades)
-            except SkillevalError:
-                raise
-            except Exception as error:  # noqa: BLE001 - a fault of ours must not lose the answer that was paid for
-                outcome, reason = Outcome.RUNNER_ERROR, f"{type(error).__name__}: {error}"
+            grades, outcome, reason = await self._grader.grade(case, called.answer.text, key)
         return Trial(
             key,
             outcome,
@@ -54,19 +44,5 @@ class GateTrials:
             called.latency_s,
             self._attempts.get(key, 0) + 1,
             called.calls,
-            ended_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            ended_at=utc_now(),
         )
-
-    async def _grade(self, case: Case, text: str, key: TrialKey) -> tuple[Grade, ...]:
-        """Every check of the case, in the file's order; patterns first, as they cost nothing."""
-        patterns = [check for check in case.checks if isinstance(check, PatternCheck)]
-        graded = iter(await grade_patterns(patterns, text, self._matcher))
-        grades = []
-        for number, check in enumerate(case.checks, 1):
-            if isinstance(check, JudgeCheck):
-                seed = seed_of(TrialKey(f"{case.id}#{number}", key.condition, key.trial))
-                grade = await self._judge.grade(check, case.prompt, text, seed=seed, label=f"{key}#{number}")
-            else:
-                grade = next(graded)
-            grades.append(grade)
-        return tuple(grades)

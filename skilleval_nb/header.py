@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,7 @@ from .judge import prompt_hash
 from .paths import shown
 from .plan import Plan
 from .record import SCHEMA
-
-
-def utc_now() -> str:
-    """The moment of the call, as the log writes it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+from .values import utc_now
 
 
 def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from .cases import EvalSet
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
 from .folder import RunFolder
-from .header import utc_now
 from .job import Job
 from .judge import prompt_hash
 from .paths import shown
@@ -23,7 +22,7 @@ from .runners import Runner
 from .runs import Run, find_folder, from_folder
 from .settings import CONDITIONS
 from .skills import Skill
-from .values import TrialKey
+from .values import TrialKey, utc_now
 
 
 def folder_to_resume(resume: str | Path, runs: Path, set_name: str) -> RunFolder:

@@ -1,4 +1,4 @@
-"""The values that pass between the layers: frozen, no I/O, no clock, cheap to make by the thousand.
+"""The values that pass between the layers: frozen, no I/O, cheap to make by the thousand.
 
 None always means "not measured"; it is never a zero.
 """
@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+
+
+def utc_now() -> str:
+    """The moment of the call, as files and log write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Outcome(StrEnum):
@@ -117,7 +123,8 @@ class Grade:
     `reason` why. `evidence` is the text that decided: a pattern's match, or the judge's quotation, and
     `span` its place in the answer (character offsets) where it occurs there. `quoted` says of a judge's
     quotation whether the answer has it (None: nothing was quoted). The judge fields are None for a check that
-    needs no judge; `judge_hash` is that of the prompt that it was given.
+    needs no judge; `judge_hash` is that of the prompt that it was given. When answers are graded anew, `before`
+    is the grade that stood there, and `kept` is True where it still stands and cost nothing now.
     """
 
     kind: str
@@ -134,6 +141,8 @@ class Grade:
     judge_cost_usd: float | None = None
     judge_latency_s: float | None = None
     judge_calls: int | None = None
+    before: Grade | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,8 @@ class Trial:
     """One execution of one case under one condition, graded.
 
     `answer` is None where nothing came back. `latency_s` is the executor's wall time with retries and
-    pauses, `calls` the attempts of the runner. `attempt` counts from 1 over resumes.
+    pauses, `calls` the attempts of the runner. `attempt` counts from 1 over resumes. `taken_from` is the run
+    that the answer comes from, where it is graded anew.
     """
 
     key: TrialKey
@@ -165,3 +175,4 @@ class Trial:
     attempt: int = 1
     calls: int = 1
     ended_at: str = ""
+    taken_from: str | None = None

@@ -595,12 +595,12 @@ def test_retries_of_failed_calls_are_in_the_ledger(tmp_path: Path, server: Loopb
 def test_an_answer_survives_a_fault_in_its_grading(
     tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skilleval_nb import gate_trial
+    from skilleval_nb import grader
 
     def broken(grades: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(gate_trial, "settle", broken)
+    monkeypatch.setattr(grader, "settle", broken)
     result = run(project(tmp_path))
     assert result.record["outcomes"] == {"runner_error": 2}
     assert result.transcript("one", "skill") == "magic!"
