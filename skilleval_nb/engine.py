@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from .errors import InputError, Problem, SetError
 from .execute import Counts
 from .folder import RunFolder
 from .header import make_header
-from .job import Job, conduct, how_to_resume
+from .job import Job, arun_job, run_job
 from .live import painter_for
 from .paths import shown
 from .plan import Plan, make_plan
@@ -28,7 +27,6 @@ from .runs import Run, resolve_runs_dir
 from .sets import load_set, load_to_run
 from .settings import CONDITIONS, Wishes, check_runnable, problems_of, settle
 from .skills import Skill, load_skill
-from .sync import TICK_S, run_sync
 from .values import Outcome
 
 
@@ -91,17 +89,7 @@ def run_set(
     job = _prepare(**locals())  # the arguments as they came: nothing else is local yet
     if isinstance(job, Run):
         return job
-    try:
-        job.painter.start(job.plan.eval_set.name, job.counts)
-        run = run_sync(lambda: conduct(job), job.painter.paint)
-    except BaseException:
-        job.folder.close()
-        job.painter.finish()
-        job.painter.say(how_to_resume(job))
-        raise
-    job.painter.paint()
-    job.painter.finish()
-    return run
+    return run_job(job)
 
 
 async def arun_set(set: str | Path | EvalSet, **options: Unpack[RunOptions]) -> Run:  # noqa: A002
@@ -113,27 +101,7 @@ async def arun_set(set: str | Path | EvalSet, **options: Unpack[RunOptions]) -> 
     job = _prepare(set, **options)
     if isinstance(job, Run):
         return job
-    heart = asyncio.create_task(_heartbeat(job.painter.paint))
-    try:
-        job.painter.start(job.plan.eval_set.name, job.counts)
-        run = await conduct(job)
-    except BaseException:
-        job.folder.close()
-        job.painter.finish()
-        job.painter.say(how_to_resume(job))
-        raise
-    finally:
-        heart.cancel()
-    job.painter.paint()
-    job.painter.finish()
-    return run
-
-
-async def _heartbeat(paint: Callable[[], None]) -> None:
-    """Paints, and wakes the loop: an interrupted await in a notebook is only noticed when the loop turns."""
-    while True:
-        paint()
-        await asyncio.sleep(TICK_S)
+    return await arun_job(job)
 
 
 def plan_set(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from .execute import Counts, execute
 from .folder import RunFolder
@@ -19,7 +20,15 @@ from .progress import Painter
 from .record import build_record, trial_line
 from .runs import LOG, Run, look_of
 from .settings import Settings
+from .sync import TICK_S, run_sync
 from .values import Trial, TrialKey
+
+
+class Trials(Protocol):
+    """What performs the trials of a job."""
+
+    async def perform(self, key: TrialKey) -> Trial:
+        """One trial from its beginning to its outcome."""
 
 
 @dataclass
@@ -28,7 +37,8 @@ class Job:
 
     `finished` are the trials that a run before an interrupt has measured, `attempts` how often each trial
     was tried, `before_s` the time that was spent. `addresses` say what each trial is made of, `reused` holds
-    the lines of earlier runs that stand in for a trial.
+    the lines of earlier runs that stand in for a trial. `trials` makes what performs them: None asks the
+    model under test and grades its answers.
     """
 
     plan: Plan
@@ -43,13 +53,56 @@ class Job:
     addresses: dict[TrialKey, str] = field(default_factory=dict)
     reused: dict[TrialKey, dict[str, Any]] = field(default_factory=dict)
     partial: str | None = None
+    trials: Callable[[Matcher], Trials] | None = None
+
+
+def run_job(job: Job) -> Run:
+    """Conducts a job to its end, from anywhere; an interrupt keeps what is finished and says how to go on."""
+    try:
+        job.painter.start(job.plan.eval_set.name, job.counts)
+        run = run_sync(lambda: conduct(job), job.painter.paint)
+    except BaseException:
+        _broken_off(job)
+        raise
+    job.painter.paint()
+    job.painter.finish()
+    return run
+
+
+async def arun_job(job: Job) -> Run:
+    """`run_job` inside a running loop; cancelling it is an interrupt."""
+    heart = asyncio.create_task(_heartbeat(job.painter.paint))
+    try:
+        job.painter.start(job.plan.eval_set.name, job.counts)
+        run = await conduct(job)
+    except BaseException:
+        _broken_off(job)
+        raise
+    finally:
+        heart.cancel()
+    job.painter.paint()
+    job.painter.finish()
+    return run
+
+
+def _broken_off(job: Job) -> None:
+    job.folder.close()
+    job.painter.finish()
+    job.painter.say(how_to_resume(job))
+
+
+async def _heartbeat(paint: Callable[[], None]) -> None:
+    """Paints, and wakes the loop: an interrupted await in a notebook is only noticed when the loop turns."""
+    while True:
+        paint()
+        await asyncio.sleep(TICK_S)
 
 
 async def conduct(job: Job) -> Run:
     """Runs the trials, closes everything, writes the record."""
     plan, folder, counts, settings = job.plan, job.folder, job.counts, job.plan.settings
     matcher = Matcher()
-    trials = GateTrials(plan, matcher, job.attempts)
+    trials: Trials = job.trials(matcher) if job.trials else GateTrials(plan, matcher, job.attempts)
 
     def on_trial(trial: Trial) -> None:
         line = trial_line(trial, job.addresses[trial.key])
@@ -118,14 +171,17 @@ async def _close(matcher: Matcher, job: Job) -> None:
 def how_to_resume(job: Job) -> str:
     """One line for a user whose run has stopped before its end."""
     done, total = job.counts.done, job.counts.total
-    path, run_id = shown(job.plan.eval_set.path), job.folder.run_id
-    words, options = ["run", path, "--resume", run_id], f'resume="{run_id}"'
-    runs = job.folder.path.parent
+    run_id, runs = job.folder.run_id, job.folder.path.parent
+    if "regradeOf" in job.header:
+        words, call, options = ["regrade"], "regrade", [f'resume="{run_id}"']
+    else:
+        path = shown(job.plan.eval_set.path)
+        words, call, options = ["run", path], "run_set", [f'"{path}"', f'resume="{run_id}"']
+    words += ["--resume", run_id]
     if runs != job.plan.eval_set.root / "runs":
         words += ["--runs-dir", shown(runs)]
-        options += f', runs_dir="{shown(runs)}"'
-    command = shlex.join(words)
+        options.append(f'runs_dir="{shown(runs)}"')
     return (
         f"interrupted: {done} of {total} trials are kept; go on with"
-        f' skilleval {command} or se.run_set("{path}", {options})'
+        f" skilleval {shlex.join(words)} or se.{call}({', '.join(options)})"
     )

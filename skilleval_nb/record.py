@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from .changes import before_line, change_counts, change_rows
 from .gate import CaseCells, Cell, Decision, decide, majority, percent
 from .values import Gate, Grade, Outcome, Trial, TrialKey, Usage
 
@@ -35,6 +36,8 @@ def trial_line(trial: Trial, address: str) -> dict[str, Any]:
         "calls": trial.calls,
         **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_rounded(trial.latency_s)),
     }
+    if trial.taken_from is not None:
+        line |= {"reused": True, "from": trial.taken_from, "regraded": True}
     if answer is not None:
         usage = answer.usage
         line |= _present(
@@ -68,6 +71,8 @@ def _grade_line(grade: Grade) -> dict[str, Any]:
             judgeCostUsd=_rounded(grade.judge_cost_usd, 8),
             judgeLatencyS=_rounded(grade.judge_latency_s),
             judgeCalls=grade.judge_calls,
+            kept=grade.kept or None,
+            before=before_line(grade.before) if grade.before else None,
         ),
     }
 
@@ -119,8 +124,8 @@ def build_record(
     total = sum(tokens[1:], tokens[0]) if tokens else None
     measured = sum(is_measured(line) for line in trials.values())
     planned = len(header["cases"]) * len(conditions) * int(header["n"])
-    return {
-        "kind": "eval",
+    record = {
+        "kind": header.get("kind", "eval"),
         "schema": SCHEMA,
         **{name: header[name] for name in IDENTITY},
         "graded": decision.graded,
@@ -151,9 +156,15 @@ def build_record(
         "lines": len(attempts),
         "cases": cases,
     }
+    if "regrade" in header:  # before the cases, which are most of the line
+        del record["cases"]
+        record["regradeOf"] = header["regradeOf"]
+        record["regrade"] = {**header["regrade"], **change_counts(change_rows(trials.values()))}
+        record["cases"] = cases
+    return record
 
 
-JUDGE_KEYS = ("judgeModel", "judgeTokens", "judgeCostUsd", "judgeLatencyS")
+JUDGE_KEYS = ("quoted", "judgeModel", "judgeTokens", "judgeCostUsd", "judgeLatencyS")
 IDENTITY = (
     "runId",
     "ts",
@@ -259,7 +270,7 @@ def _usage(attempts: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> 
             spent = [
                 entry
                 for line in attempts
-                if line["condition"] == condition and not line.get("reused")
+                if line["condition"] == condition
                 for entry in (_judged(line) if role == "judge" else _answered(line))
             ]
             if not spent and role == "judge":
@@ -283,6 +294,8 @@ def _usage(attempts: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> 
 
 
 def _answered(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if line.get("reused"):
+        return []
     return [
         {
             "calls": line.get("calls", 1),
@@ -294,6 +307,8 @@ def _answered(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if line.get("reused") and not line.get("regraded"):
+        return []
     return [
         {
             "calls": check.get("judgeCalls", 1),
@@ -302,7 +317,7 @@ def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
             "latency": check.get("judgeLatencyS"),
         }
         for check in line.get("checks", ())
-        if check.get("judgeModel")
+        if check.get("judgeModel") and not check.get("kept")
     ]
 
 

@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("grader", "execute"),
     ("gate_trial",),
     ("folder", "log", "columns"),
+    ("changes",),
     ("record", "decode"),
     ("frames", "text"),
     ("html",),
