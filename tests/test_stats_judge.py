@@ -36,7 +36,7 @@ def test_kappa_is_that_of_statsmodels(tp: int, fn: int, tn: int, fp: int) -> Non
         theirs = inter_rater.cohens_kappa([[tp, fn], [fp, tn]])
     assert found.kappa == pytest.approx(theirs.kappa, abs=1e-12)
     if found.ci is None:
-        assert not theirs.std_kappa > 1e-9
+        assert not theirs.std_kappa > 1e-5  # rounding
     else:
         ends = max(-1, theirs.kappa_low), min(1, theirs.kappa_upp)
         assert found.ci == pytest.approx(ends, abs=1e-9)
