@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("changes",),
     ("record", "decode"),
     ("frames", "text"),
+    ("check_report",),
     ("html",),
     ("runs", "selftest"),
     ("logview", "charts"),
@@ -60,7 +61,7 @@ HEAVY = {
     "xllamacpp",
 }
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
-    "polars": {"frames", "columns", "decode", "charts"},
+    "polars": {"frames", "columns", "decode", "charts", "check_report"},
     "altair": {"charts"},
     "ipywidgets": {"widget"},
     "IPython": {"widget"},
