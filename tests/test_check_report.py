@@ -15,7 +15,7 @@ from scripted import Scripted
 from worlds import case, check, project
 
 import skilleval_nb as se
-from skilleval_nb.check_report import CheckClass, check_lines, check_report
+from skilleval_nb.check_rates import CheckClass, check_lines, check_report
 from skilleval_nb.errors import InputError
 from skilleval_nb.frames import frame_of
 

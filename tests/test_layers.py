@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("changes",),
     ("record", "decode"),
     ("frames", "text"),
-    ("check_report",),
+    ("check_rates",),
     ("html",),
     ("runs", "selftest"),
     ("logview", "charts"),
@@ -43,7 +43,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("widget",),
     ("live", "job"),
     ("resume",),
-    ("engine", "lab"),
+    ("regrade_set", "regrade_trials"),
+    ("engine", "regrade", "lab"),
     ("cli",),
     ("__main__",),
 )
@@ -61,7 +62,7 @@ HEAVY = {
     "xllamacpp",
 }
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
-    "polars": {"frames", "columns", "decode", "charts", "check_report"},
+    "polars": {"frames", "columns", "decode", "charts", "check_rates"},
     "altair": {"charts"},
     "ipywidgets": {"widget"},
     "IPython": {"widget"},
