@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .frames import scan_log as scan_log
     from .notebook import setup as setup
     from .plan import Plan as Plan
+    from .regrading import aregrade as aregrade
+    from .regrading import regrade as regrade
     from .runners import Runner as Runner
     from .runs import Run as Run
     from .runs import load_run as load_run
@@ -57,12 +59,14 @@ _HOME: dict[str, str | None] = {
     "Run": "runs",
     "Runner": "runners",
     "Skill": "skills",
+    "aregrade": "regrading",
     "arun_set": "engine",
     "load_log": "frames",
     "load_run": "runs",
     "load_set": "sets",
     "load_skill": "skills",
     "plan_set": "engine",
+    "regrade": "regrading",
     "run_set": "engine",
     "scan_log": "frames",
     "setup": "notebook",

@@ -19,6 +19,25 @@ def before_line(grade: Grade) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None or name == "passed"}
 
 
+CHANGES = {
+    "case_id": str,
+    "condition": str,
+    "trial": int,
+    "check": int,
+    "kind": str,
+    "new": bool,
+    "before": bool,
+    "after": bool,
+    "changed": bool,
+    "graded_anew": bool,
+    "before_evidence": str,
+    "after_evidence": str,
+    "before_judge": str,
+    "after_judge": str,
+}
+"""The columns of the rows below."""
+
+
 def change_rows(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row a check of a trial: its grade before and after, and who gave it; None is not decided, or new."""
     return [

@@ -14,6 +14,9 @@ from .errors import InputError, Problem
 
 LEVELS = ("run", "case", "trial", "check")
 KINDS = ("eval", "trigger", "suite")
+"""The kinds that `load_log` takes unasked: what a model under test was run for."""
+READABLE = (*KINDS, "regrade")
+"""The kinds that it takes by name: the others too, which look at the same answers again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ RUN = _columns(
     judge_latency_s             | Float64 | | s      | summed over the judgements | no judge, or none reported
     cost_usd            | Float64  |                     | USD    | executor and judge together | not known for every part
     duration_s          | Float64  | durationS           | s      | wall time of the run | old
+    regrade_of          | String   | regradeOf           |        | the run whose answers were graded anew | the answers are its own
     partial             | String   | partial             |        | why the run is not complete | it is complete
     resumes             | Int64    | resumes             |        | how often the run was taken up again | never; absent reads as 0
     dir                 | String   | dir                 |        | folder of the run, from the project's root | not recorded
@@ -207,6 +211,7 @@ CHECK = (
         kind                     | String  |               |        | kind of the check | not recorded
         passed                   | Boolean | passed        |        | the check's result | could not be decided
         evidence                 | String  | evidence      |        | what decided it | nothing to quote, or not recorded
+        quoted                   | Boolean | quoted        |        | the judge's quotation occurs in the answer | nothing was quoted, no judge, or not recorded
         judge_model              | String  | judgeModel    |        | the model that judged | no judge
         judge_input_tokens       | Int64   | judgeTokens.0 | tokens | not read from a cache | no judge, or not reported
         judge_output_tokens      | Int64   | judgeTokens.1 | tokens | the verdict | no judge, or not reported

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from .columns import COLUMNS, KINDS, LEVELS
+from .columns import COLUMNS, KINDS, LEVELS, READABLE
 from .decode import RESUMES, RUN, Decoder, dtype_of
 from .errors import InputError, Problem
 from .log import Losses, existing_log, json_line, parse_line
@@ -32,8 +32,9 @@ def scan_log(
     """The log as a lazy frame: filters and column choices decide what is read, and nothing is until `collect`.
 
     One row a run, case and condition, trial, or check of a trial, in the order of the log; columns as declared
-    in `columns`. `kind` is eval (or gate), trigger or suite; None takes all three. Of a resumed run only the
-    newest record counts. Lines that cannot be read are left out, and a LogWarning counts and locates them.
+    in `columns`. `kind` is eval (or gate), trigger or suite; None takes all three. `regrade` is taken by name
+    only: it reads what graded earlier answers anew. Of a resumed run only the newest record counts. Lines that
+    cannot be read are left out, and a LogWarning counts and locates them.
     Raises InputError where there is no log, no such level or no such kind.
     """
     read = partial(_read, existing_log(path), _level(level), _kinds(kind))
@@ -55,8 +56,8 @@ def load_log(
 
 def frame_of(records: Iterable[Mapping[str, Any]], level: str) -> pl.DataFrame:
     """The same frame from records in memory; records of kinds without cases are passed over."""
-    decoder = Decoder(_level(level), KINDS)
-    kept = [record for record in records if record.get("kind") in KINDS]
+    decoder = Decoder(_level(level), READABLE)
+    kept = [record for record in records if record.get("kind") in READABLE]
     frames = _tried([decoder.plan(_lines(kept))])
     if frames is None:
         losses = Losses("records in memory")
@@ -87,8 +88,9 @@ def _kinds(kind: str | None) -> tuple[str, ...]:
     if kind is None:
         return KINDS
     found = "eval" if kind == "gate" else kind
-    if found not in KINDS:
-        raise InputError(Problem("kind", f"there is no kind {kind!r}", "one of gate (eval), trigger, suite"))
+    if found not in READABLE:
+        known = "one of gate (eval), trigger, suite, regrade"
+        raise InputError(Problem("kind", f"there is no kind {kind!r}", known))
     return (found,)
 
 

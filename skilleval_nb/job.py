@@ -38,7 +38,7 @@ class Job:
     `finished` are the trials that a run before an interrupt has measured, `attempts` how often each trial
     was tried, `before_s` the time that was spent. `addresses` say what each trial is made of, `reused` holds
     the lines of earlier runs that stand in for a trial. `trials` makes what performs them: None asks the
-    model under test and grades its answers.
+    model under test and grades its answers. `lacking` are trials that cannot be performed at all.
     """
 
     plan: Plan
@@ -54,6 +54,7 @@ class Job:
     reused: dict[TrialKey, dict[str, Any]] = field(default_factory=dict)
     partial: str | None = None
     trials: Callable[[Matcher], Trials] | None = None
+    lacking: set[TrialKey] = field(default_factory=set)
 
 
 def run_job(job: Job) -> Run:
@@ -118,7 +119,7 @@ async def conduct(job: Job) -> Run:
     for line in job.reused.values():
         folder.append(line)
         folder.add_text(line, settings.n)
-    skipped = job.finished | set(job.reused)
+    skipped = job.finished | set(job.reused) | job.lacking
     try:
         await execute(
             (key for key in plan.trials() if key not in skipped),
@@ -135,7 +136,7 @@ async def conduct(job: Job) -> Run:
         folder.lines(),
         look=look_of(job.header, log),
         duration_s=job.before_s + time.monotonic() - began,
-        partial=job.partial,
+        partial=job.partial or ("never answered" if job.lacking else None),
         resumes=job.resumes,
     )
     append_record(log, record)

@@ -30,6 +30,8 @@ def folder_to_resume(resume: str | Path, runs: Path, set_name: str) -> RunFolder
     found = find_folder(resume, runs, set_name)
     if found is None:
         raise RunNotFound(Problem(str(resume), f"no run of {set_name!r} to resume in {shown(runs)}"))
+    if "regradeOf" in RunFolder(found).read_header():
+        raise RunNotFound(Problem(str(resume), "is a regrade, which asks no model under test", "regrade it"))
     return RunFolder(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .changes import CHANGES, change_rows
 from .errors import Problem, RunNotFound
 from .folder import RunFolder
 from .log import count_looks, read_records
@@ -66,6 +67,20 @@ class Run:
     def checks(self) -> pl.DataFrame:
         """One row a check of a trial; columns as `load_log(level="check")`."""
         return self._frame("check")
+
+    @property
+    def changes(self) -> pl.DataFrame:
+        """What grading anew has changed: one row a check of a trial; empty unless this run is a regrade.
+
+        `before` and `after` are the grade (null: not decided), `new` marks checks that were not there before,
+        `graded_anew` is False where a judge's grade was kept, `changed` where both grades differ.
+        """
+        import polars as pl
+
+        lines = (
+            () if self.folder is None or "regradeOf" not in self.record else RunFolder(self.folder).lines()
+        )
+        return pl.DataFrame(change_rows(latest(lines).values()), schema=dict(CHANGES))
 
     def transcript(self, case: str, condition: str, trial: int = 1) -> str:
         """The whole answer of one trial, as it came.
@@ -187,11 +202,14 @@ def resolve_runs_dir(runs_dir: str | Path, root: Path | None = None) -> Path:
 
 
 def find_folder(id_or_folder: str | Path, runs: Path, set_name: str | None = None) -> Path | None:
-    """The folder of a run; of `"last"` the newest one (of that set, if named); None where there is none."""
+    """The folder of a run; of `"last"` the newest one; None where there is none.
+
+    With `set_name` the newest one in which that set was run, not only graded anew.
+    """
     if id_or_folder == "last":
         folders = [path.parent for path in runs.glob("*/run.json")] if runs.is_dir() else []
         if set_name is not None:
-            folders = [path for path in folders if _set_of(path) == set_name]
+            folders = [path for path in folders if _ran(path, set_name)]
         return max(folders, key=_age, default=None)
     given = Path(id_or_folder)
     for folder in (given, runs / given, project_root(Path.cwd()) / given):
@@ -200,11 +218,12 @@ def find_folder(id_or_folder: str | Path, runs: Path, set_name: str | None = Non
     return None
 
 
-def _set_of(folder: Path) -> str | None:
+def _ran(path: Path, set_name: str) -> bool:
     try:
-        return str(RunFolder(folder).read_header().get("set"))
+        header = RunFolder(path).read_header()
     except RunNotFound:
-        return None
+        return False
+    return header.get("set") == set_name and "regradeOf" not in header
 
 
 def _age(folder: Path) -> tuple[str, int]:

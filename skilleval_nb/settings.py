@@ -124,11 +124,16 @@ def settle(
         max_drop=max_drop,
         choice=f"runner {spec}: {reason}" if reason else "",
     )
-    silent = [used.name for used in settled.runners if not used.reports_cost]
+    refuse_if_unkept(max_cost_usd, settled.runners)
+    return _with_warnings(settled, eval_set, asked=model or env.get("EVAL_MODEL"))
+
+
+def refuse_if_unkept(max_cost_usd: float | None, runners: Sequence[Runner]) -> None:
+    """Raises InputError where a limit on the cost is asked for and a runner does not say what a call costs."""
+    silent = [used.name for used in runners if not used.reports_cost]
     if max_cost_usd is not None and silent:
         what = f"the runner {silent[0]} does not say what a call costs, so this limit could not be kept"
         raise InputError(Problem("max_cost_usd", what, "use max_tokens_total"))
-    return _with_warnings(settled, eval_set, asked=model or env.get("EVAL_MODEL"))
 
 
 def problems_of(wishes: Mapping[str, Any]) -> list[Problem]:
@@ -186,13 +191,18 @@ def _is_number(value: object, *, whole: bool, least: float | None = None) -> boo
     return 0 < value < inf if least is None else least <= value < inf
 
 
+def named_judge(asked: str) -> tuple[str | None, str]:
+    """The runner that a judge's name names, if any, and the model: `anthropic:sonnet`."""
+    prefix, colon, rest = asked.partition(":")
+    return (prefix, rest) if colon and rest and (prefix in BUILT_IN or prefix in names()) else (None, asked)
+
+
 def _judge(asked: str | None, executor: Runner, spec: str) -> tuple[Runner, str, str]:
     """The judge's runner, its spec and the model asked for; the executor's runner unless another is named."""
-    prefix, colon, rest = (asked or "").partition(":")
-    if colon and rest and (prefix in BUILT_IN or prefix in names()):
-        same = prefix == spec
-        return (executor if same else create(prefix)), prefix, rest
-    return executor, spec, asked or DEFAULT_JUDGE
+    prefix, model = named_judge(asked or DEFAULT_JUDGE)
+    if prefix is None:
+        return executor, spec, model
+    return (executor if prefix == spec else create(prefix)), prefix, model
 
 
 def _with_warnings(settings: Settings, eval_set: EvalSet, asked: str | None) -> Settings:
@@ -205,16 +215,22 @@ def _with_warnings(settings: Settings, eval_set: EvalSet, asked: str | None) -> 
     if fixed and asked and asked != fixed:
         warnings.append(f"the runner {settings.runner.name} has one model, {fixed}: {asked!r} was not used")
     if eval_set.judge_checks:
-        same_runner = settings.judge_runner is settings.runner
-        if same_runner and settings.judge_runner.name == "local":
-            warnings.append(
-                f"{settings.judge_model} grades the judge checks and is not fit to judge: its verdicts are close to"
-                " chance; name a judge, such as judge_model='anthropic:sonnet'"
-            )
-        sent = settings.runner.resolve_model(settings.model)
-        if same_runner and settings.judge_runner.resolve_model(settings.judge_model) == sent:
-            warnings.append(f"the judge is the model under test ({sent}): use a stronger one, or another")
+        tested = settings.runner.resolve_model(settings.model)
+        warnings += judge_warnings(settings.judge_runner, settings.judge_model, settings.runner.name, tested)
     return replace(settings, warnings=tuple(warnings))
+
+
+def judge_warnings(judge_runner: Runner, judge_model: str, runner_name: str, tested: str) -> list[str]:
+    """What speaks against a judge of answers by the model `tested` on the runner of that name."""
+    warnings = []
+    if judge_runner.name == "local":
+        warnings.append(
+            f"{judge_model} grades the judge checks and is not fit to judge: its verdicts are close to"
+            " chance; name a judge, such as judge_model='anthropic:sonnet'"
+        )
+    if judge_runner.name == runner_name and judge_runner.resolve_model(judge_model) == tested:
+        warnings.append(f"the judge is the model under test ({tested}): use a stronger one, or another")
+    return warnings
 
 
 def check_runnable(eval_set: EvalSet) -> None:

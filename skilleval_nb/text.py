@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .controls import visible
-from .gate import gate_lines, percent, percent_of, rate_line, signed
+from .gate import counted, gate_lines, percent, percent_of, rate_line, signed
 from .record import CANDIDATE, REFERENCE, decision_of
 from .values import Gate, Outcome
 
@@ -16,6 +16,8 @@ def title_line(record: Mapping[str, Any]) -> str:
     parts = [str(record["set"]), " ".join(filter(None, (record.get("runner"), record.get("model"))))]
     parts += [record["delivery"]] if record.get("delivery") else []
     parts.append(f"n={record.get('n', 1)}")
+    if record.get("regradeOf"):
+        parts.insert(1, f"regrade of {record['regradeOf']}")
     if record.get("judgeModel"):
         parts.append(f"judge {record['judgeModel']}")
     look = (record.get("evidence") or {}).get("look")
@@ -97,8 +99,10 @@ def fact_lines(record: Mapping[str, Any]) -> list[str]:
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))
+    lines += regrade_lines(record)
+    lines += quote_lines(record)
     lines += [f"not measured {number}×: {reason}" for reason, number in _reasons(record)]
-    if reused := record.get("reused"):
+    if (reused := record.get("reused")) and not record.get("regradeOf"):
         counts = ", ".join(f"{number} {condition}" for condition, number in reused.items())
         lines.append(f"reused from earlier runs: {counts} trials")
     if record.get("subset"):
@@ -109,6 +113,50 @@ def fact_lines(record: Mapping[str, Any]) -> list[str]:
             f"partial ({record['partial']}): {started}/{record['trialsPlanned']} trials were started"
         )
     return lines + [f"warning: {warning}" for warning in record.get("warnings") or ()]
+
+
+def regrade_lines(record: Mapping[str, Any], most: int = 10) -> list[str]:
+    """What grading anew has changed, and what the run said with its old grades; nothing for another run."""
+    regrade = record.get("regrade")
+    if regrade is None:
+        return []
+    moved = regrade["changed"]
+    old = regrade["checks"] - regrade["newChecks"]
+    lines = [
+        f"judge grades made anew {regrade['judged']}, kept {regrade['kept']} · {len(moved)}/{old} grades changed:"
+        f" {regrade['toPass']} to pass, {regrade['toFail']} to fail, {regrade['toUndecided']} to undecided"
+        + (f"; {counted(regrade['newChecks'], 'grade')} of new checks" if regrade["newChecks"] else "")
+    ]
+    if moved:
+        named = ", ".join(
+            f"{name} {condition} {trial} #{check}" for name, condition, trial, check, *_ in moved[:most]
+        )
+        more = f" and {len(moved) - most} more" if len(moved) > most else ""
+        lines.append(f"changed (case condition trial #check): {named}{more} · all in .changes")
+    graded, judge = regrade["graded"], regrade["judgeModel"]
+    before = (
+        f"baseline {regrade['baselinePass']}/{graded}, with-skill {regrade['skillPass']}/{graded},"
+        f" Δ {'n/a' if regrade['delta'] is None else format(regrade['delta'], '+d') + '%'}, {regrade['gate']}"
+    )
+    return [*lines, f"before: {before}{f' (judge {judge})' if judge else ''}"]
+
+
+def quote_lines(record: Mapping[str, Any]) -> list[str]:
+    """How many of the judge's quotations the answers do not have; nothing where they have them all."""
+    quoted = [
+        check["quoted"]
+        for case in record["cases"]
+        for result in case["results"]
+        for trial in result["trials"]
+        for check in trial.get("checks", ())
+        if check.get("quoted") is not None
+    ]
+    missing = quoted.count(False)
+    if not missing:
+        return []
+    return [
+        f"judge: {missing} of {counted(len(quoted), 'quotation')} not found in the answer that was judged"
+    ]
 
 
 def opened_as(record: Mapping[str, Any]) -> str:
@@ -210,15 +258,18 @@ def _tokens(record: Mapping[str, Any]) -> list[str]:
     """Input (cached or not) and output by condition; a judge's apart; absence is said."""
     rows = {(row["role"], row["condition"]): row for row in record["usage"]}
     conditions = [name for name in record["conditions"] if rows.get(("executor", name), {}).get("tokens")]
-    if not conditions:
-        return ["tokens not reported"]
-    sent = " → ".join(str(_sent(rows["executor", name])) for name in conditions)
-    back = " → ".join(str(rows["executor", name]["tokens"][1] or 0) for name in conditions)
-    text = f"tokens in {sent}, out {back}"
     reported = sum(row["reported"] for row in record["usage"] if row["role"] == "executor")
     asked = sum(row["asked"] for row in record["usage"] if row["role"] == "executor")
-    if reported < asked:
-        text += f" (reported for {reported} of {asked})"
+    if not asked:
+        text = "no executor call"
+    elif not conditions:
+        text = "tokens not reported"
+    else:
+        sent = " → ".join(str(_sent(rows["executor", name])) for name in conditions)
+        back = " → ".join(str(rows["executor", name]["tokens"][1] or 0) for name in conditions)
+        text = f"tokens in {sent}, out {back}"
+        if reported < asked:
+            text += f" (reported for {reported} of {asked})"
     judged = [row for row in record["usage"] if row["role"] == "judge" and row["tokens"]]
     if judged:
         text += f"; judge in {sum(map(_sent, judged))}, out {sum(row['tokens'][1] or 0 for row in judged)}"

@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("live", "job"),
     ("resume",),
     ("regrade_set", "regrade_trials"),
-    ("engine", "regrade", "lab"),
+    ("engine", "regrading", "lab"),
     ("cli",),
     ("__main__",),
 )

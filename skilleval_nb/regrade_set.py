@@ -1,0 +1,86 @@
+"""The set that stored answers are graded by: the run's own cases, with the checks that hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .cases import Case, EvalSet
+from .checks import read_checks
+from .errors import InputError, Problem
+from .paths import project_root
+from .sets import load_set
+
+Checks = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def cases_of_run(header: Mapping[str, Any], edits: Checks | None = None) -> dict[str, Case]:
+    """The cases of a run as its header keeps them, with edited checks where there are any.
+
+    Raises InputError with every check that cannot be read.
+    """
+    problems: list[Problem] = []
+
+    def add(place: str, what: str, fix: str = "") -> None:
+        problems.append(Problem(place, what, fix))
+
+    cases = {}
+    for item in header["cases"]:
+        name = str(item["id"])
+        raw = list((edits or {}).get(name, item["checks"]))
+        checks = read_checks(raw, header.get("regex", "js"), f"checks → {name}", add)
+        cases[name] = Case(name, item["prompt"], tuple(checks), item.get("difficulty"), {"assert": raw})
+    if problems:
+        raise InputError(problems)
+    return cases
+
+
+def set_to_grade(
+    header: Mapping[str, Any], folder: Path, checks: Checks | EvalSet | str | Path | None
+) -> EvalSet:
+    """The run's set with edited checks, or with those of a changed set; the run's own where `checks` is None.
+
+    Raises InputError where they do not fit the answers.
+    """
+    stored = cases_of_run(header)
+    root = project_root(folder.parent)
+    base = EvalSet(
+        kind="eval",
+        name=str(header["set"]),
+        path=root / str(header.get("setPath") or f"{header['set']}.json"),
+        root=root,
+        cases=tuple(stored.values()),
+        skill_ref=header.get("skill"),
+        max_tokens=(header.get("settings") or {}).get("setMaxTokens"),
+        raw={"regex": header.get("regex", "js")},
+    )
+    if checks is None:
+        return base
+    if not isinstance(checks, Mapping):
+        changed = checks if isinstance(checks, EvalSet) else load_set(checks)
+        cases = _matched(stored, changed)
+        limit = changed.max_tokens
+        return replace(base, cases=cases, raw=changed.raw, max_tokens=limit, notes=changed.notes)
+    if unknown := [name for name in checks if name not in stored]:
+        known = ", ".join(list(stored)[:20])
+        raise InputError(Problem("checks", f"no such case: {', '.join(map(repr, unknown))}", f"of {known}"))
+    return replace(base, cases=tuple(cases_of_run(header, checks).values()))
+
+
+def _matched(stored: Mapping[str, Case], changed: EvalSet) -> tuple[Case, ...]:
+    """The changed set's cases that the run has answered."""
+    problems = [
+        Problem(
+            f"{changed.name} → {case.id}", "its prompt is not the one that was answered", "run the set anew"
+        )
+        for case in changed.cases
+        if case.id in stored and stored[case.id].prompt != case.prompt
+    ]
+    cases = tuple(case for case in changed.cases if case.id in stored)
+    if not cases and not problems:
+        problems = [Problem(changed.name, "has none of the cases that the run has answered")]
+    if problems:
+        raise InputError(problems)
+    return cases
