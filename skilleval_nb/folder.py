@@ -48,14 +48,10 @@ class RunFolder:
     def create(cls, runs_dir: Path, set_name: str, now: datetime, secrets: Iterable[str] = ()) -> RunFolder:
         """A new folder that no other run has, also not one that starts at this moment."""
         try:
-            runs_dir.mkdir(parents=True, exist_ok=True)
-            ignore = runs_dir / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text(IGNORED, encoding="utf-8")
+            make_runs_dir(runs_dir)
             return cls(cls._new(runs_dir, f"{now:%Y%m%dT%H%M%SZ}-{file_stem(set_name)}"), secrets)
         except OSError as error:
-            what = f"a run cannot be written here ({error.strerror})"
-            raise InputError(Problem(str(runs_dir), what, "give another runs_dir (--runs-dir)")) from None
+            raise _unwritable(runs_dir, error) from None
 
     @staticmethod
     def _new(runs_dir: Path, base: str) -> Path:
@@ -200,6 +196,25 @@ class RunFolder:
             if secret in text:
                 text = text.replace(secret, "[key removed]")
         return text
+
+
+def make_runs_dir(runs_dir: Path) -> None:
+    """The folder of the runs and of their log, with the file that keeps git from all but the log.
+
+    Raises InputError where it cannot be written.
+    """
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        ignore = runs_dir / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text(IGNORED, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(runs_dir, error) from None
+
+
+def _unwritable(runs_dir: Path, error: OSError) -> InputError:
+    what = f"a run cannot be written here ({error.strerror})"
+    return InputError(Problem(str(runs_dir), what, "give another runs_dir (--runs-dir)"))
 
 
 def _answer_of(line: Mapping[str, Any]) -> str:

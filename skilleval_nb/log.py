@@ -26,11 +26,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _CASES = b',"cases":['
 
 
-def append_record(path: str | Path, record: Mapping[str, Any]) -> None:
+def append_record(
+    path: str | Path,
+    record: Mapping[str, Any],
+    *,
+    named: str = "the run's record",
+    then: str = "resume the run: its trials are kept",
+) -> None:
     """Add one record as one line, under a lock that all processes share; the folder is made where it is missing.
 
     What JSON or UTF-8 cannot hold is kept readable: NaN and infinities become null, a lone surrogate U+FFFD.
-    Raises SkillevalError where the line could not be written; the log is then as it was.
+    Raises SkillevalError where the line could not be written; the log is then as it was. The error calls the
+    record as `named` says, and `then` is what to do once the cause is mended.
     """
     from filelock import FileLock, Timeout
 
@@ -42,11 +49,11 @@ def append_record(path: str | Path, record: Mapping[str, Any]) -> None:
             _append(path, line)
     except Timeout:
         what = f"another process has held its lock for {LOCK_TIMEOUT_S:.0f} s"
-        fix = f"end that process, then resume the run; the lock is {path.name}.lock"
+        fix = f"end that process, then {then}; the lock is {path.name}.lock"
         raise SkillevalError(str(Problem(str(path), what, fix))) from None
     except OSError as error:
-        what = f"the run's record could not be written ({error.strerror or error})"
-        fix = "make room or make it writable, then resume the run: its trials are kept"
+        what = f"{named} could not be written ({error.strerror or error})"
+        fix = f"make room or make it writable, then {then}"
         raise SkillevalError(str(Problem(str(path), what, fix))) from error
 
 
