@@ -13,6 +13,7 @@ from .controls import visible
 from .errors import InputError, Problem, SetError
 from .execute import Counts
 from .folder import RunFolder
+from .gate import counted
 from .header import make_header
 from .job import Job, arun_job, run_job
 from .live import painter_for
@@ -177,13 +178,23 @@ def _prepare(
     _announce(plan, painter)
     job = Job(plan, folder, header, painter, Counts(total=plan.executor_calls), addresses=addresses(plan))
     if reuse is not None:
-        job.reused = dict(reusable(job.addresses, runs))
-        outcomes = [line["outcome"] for line in job.reused.values()]
-        job.counts.done = job.counts.started_with = len(outcomes)
-        job.counts.passed = outcomes.count(Outcome.PASSED)
-        job.counts.failed = outcomes.count(Outcome.FAILED)
-        painter.say(f"{len(outcomes)} of {plan.executor_calls} trials are unchanged and reused")
+        _take_over(job, runs)
     return job
+
+
+def _take_over(job: Job, runs: Path) -> None:
+    """Puts into the job what earlier runs have already answered."""
+    found = dict(reusable(job.addresses, runs))
+    same = {key for key, line in found.items() if line.get("grading") == job.addresses[key].grading}
+    job.reused = {key: line for key, line in found.items() if key in same}
+    job.answers = {key: line for key, line in found.items() if key not in same}
+    outcomes = [line["outcome"] for line in job.reused.values()]
+    job.counts.done = job.counts.started_with = len(outcomes)
+    job.counts.passed = outcomes.count(Outcome.PASSED)
+    job.counts.failed = outcomes.count(Outcome.FAILED)
+    anew = f"; {counted(len(job.answers), 'answer')} taken and graded anew" if job.answers else ""
+    total = job.plan.executor_calls
+    job.painter.say(f"{len(outcomes)} of {counted(total, 'trial')} are unchanged and reused{anew}")
 
 
 def _loaded(

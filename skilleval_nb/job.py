@@ -17,7 +17,7 @@ from .paths import shown
 from .patterns import Matcher
 from .plan import Plan
 from .progress import Painter
-from .record import build_record, trial_line
+from .record import Address, build_record, trial_line
 from .runs import LOG, Run, look_of
 from .settings import Settings
 from .sync import TICK_S, run_sync
@@ -37,8 +37,9 @@ class Job:
 
     `finished` are the trials that a run before an interrupt has measured, `attempts` how often each trial
     was tried, `before_s` the time that was spent. `addresses` say what each trial is made of, `reused` holds
-    the lines of earlier runs that stand in for a trial. `trials` makes what performs them: None asks the
-    model under test and grades its answers. `lacking` are trials that cannot be performed at all.
+    the lines of earlier runs that stand in for a trial, and `answers` those whose answers are graded anew.
+    `trials` makes what performs them: None asks the model under test and grades its answers. `lacking` are
+    trials that cannot be performed at all.
     """
 
     plan: Plan
@@ -50,8 +51,9 @@ class Job:
     finished: set[TrialKey] = field(default_factory=set)
     resumes: int = 0
     before_s: float = 0.0
-    addresses: dict[TrialKey, str] = field(default_factory=dict)
+    addresses: dict[TrialKey, Address] = field(default_factory=dict)
     reused: dict[TrialKey, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[TrialKey, dict[str, Any]] = field(default_factory=dict)
     partial: str | None = None
     trials: Callable[[Matcher], Trials] | None = None
     lacking: set[TrialKey] = field(default_factory=set)
@@ -103,10 +105,12 @@ async def conduct(job: Job) -> Run:
     """Runs the trials, closes everything, writes the record."""
     plan, folder, counts, settings = job.plan, job.folder, job.counts, job.plan.settings
     matcher = Matcher()
-    trials: Trials = job.trials(matcher) if job.trials else GateTrials(plan, matcher, job.attempts)
+    trials: Trials = (
+        job.trials(matcher) if job.trials else GateTrials(plan, matcher, job.attempts, job.answers)
+    )
 
     def on_trial(trial: Trial) -> None:
-        line = trial_line(trial, job.addresses[trial.key])
+        line = trial_line(trial, job.addresses.get(trial.key))
         folder.append(line)
         folder.add_text(line, settings.n)
         counts.add(trial)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from .changes import before_line, change_counts, change_rows
 from .gate import CaseCells, Cell, Decision, decide, majority, percent
@@ -23,7 +23,14 @@ def _present(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def trial_line(trial: Trial, address: str) -> dict[str, Any]:
+class Address(NamedTuple):
+    """What a trial is made of: a hash over all that decides its answer, and one over all that grades it."""
+
+    answer: str
+    grading: str
+
+
+def trial_line(trial: Trial, address: Address | None) -> dict[str, Any]:
     """A trial as its line in trials.jsonl: whole text, every grade; `address` says what it can stand in for."""
     answer = trial.answer
     line = {
@@ -31,7 +38,7 @@ def trial_line(trial: Trial, address: str) -> dict[str, Any]:
         "condition": trial.key.condition,
         "trial": trial.key.trial,
         "attempt": trial.attempt,
-        "address": address,
+        **({"address": address.answer, "grading": address.grading} if address else {}),
         "outcome": trial.outcome.value,
         "calls": trial.calls,
         **_present(reason=trial.reason, endedAt=trial.ended_at, latencyS=_rounded(trial.latency_s)),

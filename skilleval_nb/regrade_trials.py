@@ -13,9 +13,8 @@ from .judge import Judge, prompt_hash
 from .patterns import Matcher
 from .plan import Plan
 from .runners import Runner
-from .values import Answer, Grade, Outcome, Request, Trial, TrialKey, Usage, utc_now
-
-Line = Mapping[str, Any]
+from .stored import Line, grade_of, grade_stored, is_gradeable
+from .values import Answer, Grade, Request, Trial, TrialKey
 
 
 class Stored(Runner):
@@ -107,44 +106,6 @@ def _placed(old: tuple[Check, ...], new: tuple[Check, ...]) -> tuple[dict[int, i
     return places, same
 
 
-def grade_of(check: Mapping[str, Any]) -> Grade:
-    """A check's line as the grade it was."""
-    tokens, span = check.get("judgeTokens"), check.get("span")
-    return Grade(
-        str(check["kind"]),
-        check.get("passed"),
-        evidence=check.get("evidence"),
-        span=(span[0], span[1]) if span else None,
-        outcome=Outcome(check["outcome"]) if check.get("outcome") else None,
-        reason=check.get("reason"),
-        reasoning=check.get("reasoning"),
-        quoted=check.get("quoted"),
-        judge_model=check.get("judgeModel"),
-        judge_hash=check.get("judgeHash"),
-        judge_usage=Usage(*tokens) if tokens else None,
-        judge_cost_usd=check.get("judgeCostUsd"),
-        judge_latency_s=check.get("judgeLatencyS"),
-        judge_calls=check.get("judgeCalls"),
-    )
-
-
-def answer_of(line: Line) -> Answer | None:
-    """A trial's line as the answer that it holds; None where none came."""
-    if "text" not in line:
-        return None
-    tokens = line.get("tokens")
-    return Answer(
-        line["text"],
-        model=line.get("model"),
-        stop_reason=line.get("stopReason"),
-        usage=Usage(*tokens) if tokens else None,
-        usage_reason=line.get("usageReason"),
-        cost_usd=line.get("costUsd"),
-        latency_s=line.get("latencyS"),
-        settings=line.get("settings") or {},
-    )
-
-
 class RegradeTrials:
     """Grades the trials of a plan from their stored answers; shared by all workers."""
 
@@ -157,35 +118,12 @@ class RegradeTrials:
 
     async def perform(self, key: TrialKey) -> Trial:
         """One stored trial with the grades that it gets now; one without an answer stays as it is."""
-        line, case = self._regrading.lines[key], self._cases[key.case_id]
-        answer = answer_of(line)
-        grades: tuple[Grade, ...] = ()
-        outcome, reason = Outcome(line["outcome"]), line.get("reason")
-        if answer is not None and is_gradeable(line):
-            grades, outcome, reason = await self._grader.grade(
-                case, answer.text, key, self._regrading.kept(case, line)
-            )
-            grades = tuple(
-                replace(grade, before=self._regrading.before(case, line, number))
-                for number, grade in enumerate(grades, 1)
-            )
-        return Trial(
-            key,
-            outcome,
-            reason,
-            answer,
-            grades,
-            line.get("latencyS"),
-            calls=0,
-            ended_at=utc_now(),
-            taken_from=str(line.get("from", self._regrading.run_id)),
+        regrading, case = self._regrading, self._cases[key.case_id]
+        line = regrading.lines[key]
+        kept = regrading.kept(case, line)
+        trial = await grade_stored(self._grader, case, key, line, run_id=regrading.run_id, kept=kept)
+        grades = (
+            replace(grade, before=regrading.before(case, line, number))
+            for number, grade in enumerate(trial.grades, 1)
         )
-
-
-def is_gradeable(line: Line) -> bool:
-    """True for a trial whose executor answered, whatever became of its grading."""
-    return "text" in line and line["outcome"] not in (
-        Outcome.EXECUTOR_FAILED,
-        Outcome.EXECUTOR_TIMEOUT,
-        Outcome.SKILL_NOT_LOADED,
-    )
+        return replace(trial, grades=tuple(grades))

@@ -180,9 +180,7 @@ def _begun(plan: Plan, regrading: Regrading, source: RunFolder, painter: Painter
 def _as_regrade(job: Job, regrading: Regrading) -> Job:
     plan = job.plan
     job.trials = lambda matcher: RegradeTrials(plan, regrading, matcher)
-    job.addresses = dict.fromkeys(
-        plan.trials(), ""
-    )  # none: what was graded anew stands in for no other trial
+    job.addresses = {}  # what was graded anew stands in for no other trial
     job.lacking = {key for key in plan.trials() if key not in regrading.lines}
     return job
 

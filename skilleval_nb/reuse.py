@@ -1,7 +1,8 @@
-"""Taking finished trials from earlier runs where nothing that decides a trial has changed.
+"""Taking finished trials from earlier runs where nothing that decides them has changed.
 
-A trial's address is a hash over all of it: runner and version, model, sampling, prompt, system text, checks and
-judge. Only measured trials are taken, never errors, and each is marked as reused where it stands.
+What decides an answer and what decides its grades are hashed apart: where only the checks or the judge have
+changed, the answer is taken and graded anew. Only measured trials are taken, never errors, and each is marked as
+reused where it stands.
 """
 
 from __future__ import annotations
@@ -16,46 +17,59 @@ from .cases import Case
 from .folder import RunFolder
 from .judge import prompt_hash
 from .plan import Condition, Plan
-from .record import is_measured
+from .record import Address, is_measured
 from .values import TrialKey
 
 
-def addresses(plan: Plan) -> dict[TrialKey, str]:
-    """The address of every trial of a plan, 32 hex digits each."""
+def addresses(plan: Plan) -> dict[TrialKey, Address]:
+    """The address of every trial of a plan."""
     cases = {case.id: case for case in plan.cases}
     conditions = {condition.name: condition for condition in plan.conditions}
-    return {key: _address(plan, cases[key.case_id], conditions[key.condition], key) for key in plan.trials()}
+    grading = {case.id: _grading(plan, case) for case in plan.cases}
+    return {
+        key: Address(_answer(plan, cases[key.case_id], conditions[key.condition], key), grading[key.case_id])
+        for key in plan.trials()
+    }
 
 
-def _address(plan: Plan, case: Case, condition: Condition, key: TrialKey) -> str:
+def _answer(plan: Plan, case: Case, condition: Condition, key: TrialKey) -> str:
+    """A hash over the runner and its version, the model, the sampling, the prompt and the system text."""
     settings = plan.settings
     request = plan.request(case, condition, key)
-    content: list[Any] = [
-        [
-            settings.runner.name,
-            settings.runner.version,
-            settings.runner.place,
-            settings.runner.resolve_model(settings.model),
-        ],
-        [request.prompt, request.system, request.max_tokens, request.seed, request.sampled, key.trial],
-        [str(check) for check in case.checks],
-    ]
+    return _digest(
+        settings.runner.name,
+        settings.runner.version,
+        settings.runner.place,
+        settings.runner.resolve_model(settings.model),
+        *(request.prompt, request.system, request.max_tokens, request.seed, request.sampled, key.trial),
+    )
+
+
+def _grading(plan: Plan, case: Case) -> str:
+    """A hash over the case's checks, and the judge where one of them needs it."""
+    content: list[Any] = [str(check) for check in case.checks]
     if any(check.kind == "judge" for check in case.checks):
+        settings = plan.settings
         judge = settings.judge_runner
-        content.append(
-            [judge.name, judge.resolve_model(settings.judge_model), settings.judge_n, prompt_hash()]
-        )
+        content += [judge.name, judge.resolve_model(settings.judge_model), settings.judge_n, prompt_hash()]
+    return _digest(*content)
+
+
+def _digest(*content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def reusable(wanted: Mapping[TrialKey, str], runs: Path) -> Iterator[tuple[TrialKey, dict[str, Any]]]:
-    """The newest measured trial of any run under `runs` for each address, with the run it comes from."""
-    by_address = {address: key for key, address in wanted.items()}
+def reusable(wanted: Mapping[TrialKey, Address], runs: Path) -> Iterator[tuple[TrialKey, dict[str, Any]]]:
+    """The newest measured trial of any run under `runs` with each answer, and the run it comes from.
+
+    A line whose `grading` is not the wanted one holds the answer alone: its grades are others.
+    """
+    by_answer = {address.answer: key for key, address in wanted.items()}
     for path in sorted(runs.glob("*/trials.jsonl"), reverse=True):
         for line in RunFolder(path.parent).lines():
-            address = line.get("address")
-            if address in by_address and is_measured(line):
-                key = by_address.pop(address)
+            answer = line.get("address")
+            if answer in by_answer and is_measured(line):
+                key = by_answer.pop(answer)
                 yield key, {**line, "reused": True, "from": line.get("from", path.parent.name), "attempt": 1}
-        if not by_address:
+        if not by_answer:
             return

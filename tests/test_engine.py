@@ -430,6 +430,51 @@ def test_unchanged_trials_are_reused_and_said_to_be(tmp_path: Path, server: Loop
     assert first.id != third.id
 
 
+def test_editing_a_sentence_of_the_skill_runs_exactly_the_skill_trials(
+    tmp_path: Path, server: Loopback
+) -> None:
+    cases = [case("a", check(), judged()), case("b")]
+    run(project(tmp_path, *cases), n=3, reuse="unchanged")
+    server.requests.clear()
+    path = project(tmp_path, *cases, skill=f"---\nname: magic\n---\n{BODY} Always.\n")
+    again = run(path, n=3, reuse="unchanged")
+    bodies = [request["body"] for request in server.requests]
+    asked = [body for body in bodies if not is_judge(body)]
+    assert [body.get("system") for body in asked] == [f"{BODY} Always."] * 6
+    assert len(bodies) - len(asked) == 3  # the judge grades the three new answers of case a
+    assert again.record["reused"] == {"baseline": 6}
+
+
+def test_editing_a_prompt_runs_that_case_in_both_conditions(tmp_path: Path, server: Loopback) -> None:
+    run(project(tmp_path, case("a"), case("b")), n=3, reuse="unchanged")
+    server.requests.clear()
+    run(project(tmp_path, case("a"), case("b", prompt="Another task.")), n=3, reuse="unchanged")
+    assert [request["body"]["messages"][0]["content"] for request in server.requests] == ["Another task."] * 6
+
+
+def test_changing_the_judge_runs_only_grades(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path, case("a", check(), judged()), case("b"))
+    run(path, n=3, reuse="unchanged")
+    server.requests.clear()
+    again = run(path, n=3, judge_model="opus", reuse="unchanged")
+    assert len(server.requests) == 6
+    assert all(is_judge(request["body"]) for request in server.requests)
+    assert {request["body"]["model"] for request in server.requests} == {"claude-opus-4-8"}
+    assert (again.gate, again.record["reused"]) == ("PASS", {"baseline": 6, "skill": 6})
+    asked = {row["role"]: row["asked"] for row in again.record["usage"]}
+    assert asked == {"executor": 0, "judge": 3}
+    assert again.transcript("a", "skill", 3) == "magic!"
+    server.requests.clear()
+    run(path, n=3, judge_model="opus", reuse="unchanged")
+    assert server.requests == []
+
+
+def test_a_run_of_reused_trials_alone_is_no_new_look(tmp_path: Path, server: Loopback) -> None:
+    path = project(tmp_path)
+    looks = [run(path, reuse="unchanged").record["evidence"]["look"] for _ in range(3)]
+    assert looks == [1, 2, 2]
+
+
 def test_reuse_and_confirm_exclude_each_other(tmp_path: Path, server: Loopback) -> None:
     with pytest.raises(InputError, match="afresh"):
         run(project(tmp_path), reuse="unchanged", confirm=True)
