@@ -120,18 +120,26 @@ def validate(
     sets: SetPaths = None,
     strict: Annotated[bool, typer.Option("--strict", help="unknown keys are errors")] = False,
 ) -> None:
-    """Check sets and their skills, with no model call.
+    """Check sets and their skills, and calibration sets, with no model call.
 
     Every problem is reported at once, with its place.
     """
+    from .calibration import load_calibration
     from .errors import InputError
     from .gate import counted
     from .sets import load_to_run
     from .skills import load_skill
 
     failed = False
-    for path in _set_files(sets):
+    for path in _set_files(sets, calibrations=True):
         try:
+            if _is_calibration(path):
+                given = load_calibration(path)
+                words = f"{counted(len(given.items), 'item')} over {counted(len(given.rubrics), 'rubric')}"
+                typer.echo(f"{path}: {words} to calibrate judges by")
+                for note in given.notes:
+                    typer.echo(f"  note: {note}")
+                continue
             eval_set = load_to_run(path, strict=strict)
             assert eval_set.skill_path is not None
             skill = load_skill(eval_set.skill_path)
@@ -276,16 +284,24 @@ def _load(path: Path, *, strict: bool = False) -> EvalSet:
     return load_set(path, strict=strict)
 
 
-def _set_files(paths: list[Path] | None) -> list[Path]:
-    """The files named, and the JSON files of folders named."""
+def _set_files(paths: list[Path] | None, *, calibrations: bool = False) -> list[Path]:
+    """The files named, and the sets in folders named; calibration sets in them too where they are wanted."""
     from .errors import InputError, Problem
 
     found: list[Path] = []
     for path in paths or [Path("sets")]:
-        found += sorted(path.glob("*.json")) if path.is_dir() else [path]
+        inside = sorted(path.glob("*.json")) if path.is_dir() else []
+        found += [file for file in inside if calibrations or not _is_calibration(file)]
+        found += [] if path.is_dir() else [path]
     if not found:
         raise InputError(Problem("sets", "there is no set here", "name a set file or a folder of them"))
     return found
+
+
+def _is_calibration(path: Path) -> bool:
+    from .calibration import SUFFIX
+
+    return path.name.endswith(SUFFIX)
 
 
 def _command() -> str:

@@ -177,6 +177,7 @@ def _problems_of_conditions(conditions: Any) -> list[Problem]:
 NUMBERS: Mapping[str, tuple[bool, str]] = {
     "n": (True, "a whole number from 1"),
     "judge_n": (True, "a whole number from 1"),
+    "repeats": (True, "a whole number from 1"),
     "concurrency": (True, "a whole number from 1"),
     "timeout_s": (False, "more than 0 seconds"),
     "max_cost_usd": (False, "more than 0"),
