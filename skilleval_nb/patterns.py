@@ -177,10 +177,15 @@ def _search_here(pairs: Sequence[tuple[Pattern, str]]) -> list[Found | None]:
 
 def search_now(patterns: Sequence[Pattern], text: str, limit_s: float = LIMIT_S) -> list[Found]:
     """`Matcher.search` for code without an event loop; a worker is started and ended where one is needed."""
+    return search_each_now([(pattern, text) for pattern in patterns], limit_s)
+
+
+def search_each_now(pairs: Sequence[tuple[Pattern, str]], limit_s: float = LIMIT_S) -> list[Found]:
+    """`Matcher.search_each` for code without an event loop: all pairs by one worker at most."""
 
     async def search() -> list[Found]:
         async with Matcher(limit_s) as matcher:
-            return await matcher.search(patterns, text)
+            return await matcher.search_each(pairs)
 
     with ThreadPoolExecutor(1) as pool:  # the caller's thread may be running a loop already
         return pool.submit(lambda: asyncio.run(search())).result()
