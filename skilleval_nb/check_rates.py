@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -178,11 +179,15 @@ def _known(run: CheckedRun) -> pl.DataFrame:
 
 
 def _said(raw: Mapping[str, Any]) -> str:
-    """What a check of a set file asks for, in its author's own words."""
-    said = next((value for key, value in raw.items() if key != "kind" and isinstance(value, str)), "")
-    if "pattern" in raw:
-        said = f"/{raw['pattern']}/{raw.get('flags') or ''}"
-    return f"not {said}" if raw.get("not") else said
+    """What a check of a set file asks for beside its kind, in its author's own words."""
+    rest = {key: value for key, value in raw.items() if key not in ("kind", "not")}
+    if "pattern" in rest:
+        said = f"/{rest['pattern']}/{rest.get('flags') or ''}"
+    elif len(rest) == 1 and isinstance(only := next(iter(rest.values())), str):
+        said = only
+    else:
+        said = json.dumps(rest, ensure_ascii=False) if rest else ""
+    return f"not {said}".strip() if raw.get("not") else said
 
 
 def _line(row: Mapping[str, Any], *, several: bool) -> str:
