@@ -16,7 +16,7 @@ from .gate import counted
 from .lint_checks import LINE_FIX
 from .lint_subject import Lint, Subject, begins, is_ban, place_of, together
 from .patterns import search_each_now
-from .record import REFERENCE, latest
+from .record import CANDIDATE, REFERENCE, latest
 from .runs import Run
 
 
@@ -52,16 +52,14 @@ class Shown:
         return ()
 
     @cached_property
-    def easy(self) -> frozenset[str]:
-        """The cases that pass at baseline in every measured trial."""
-        return frozenset(
-            case["id"]
+    def easy(self) -> Mapping[str, int]:
+        """The cases that pass at baseline in every measured trial, and how many those are."""
+        return {
+            str(case["id"]): result["measured"]
             for case in self.run.record["cases"]
             for result in case.get("results") or ()
-            if result["condition"] == REFERENCE
-            and result["measured"]
-            and result["passes"] == result["measured"]
-        )
+            if result["condition"] == REFERENCE and 0 < result["measured"] == result["passes"]
+        }
 
     def answers(self) -> Iterator[tuple[Case, str, list[Mapping[str, Any]]]]:
         """Every graded answer with its case and its checks' results; none where the run's folder is gone."""
@@ -128,8 +126,8 @@ def _stands_in(pairs: Sequence[tuple[Check, str]]) -> list[bool]:
 def too_easy(shown: Shown) -> Iterator[Lint]:
     """A case that the model passes alone can only get worse by the skill."""
     for name, case in shown.cases.items():
-        if name in shown.easy and not shown.subject.stays_away(case):
-            what = "passed at baseline in every trial: it can show no gain"
+        if (trials := shown.easy.get(name)) and not shown.subject.stays_away(case):
+            what = f"passed at baseline in {trials}/{trials} trials: it can show no gain"
             fix = "make it harder, unless it is there to show that the skill does no harm"
             yield Lint("too-easy", name, what, fix)
 
@@ -141,6 +139,9 @@ def always_passes(shown: Shown) -> Iterator[Lint]:
         if case is None or row["class"] != CheckClass.ALWAYS_PASSES or row["case_id"] in shown.easy:
             continue
         if not is_ban(case.checks[row["check"] - 1]):
-            what = "passed in every trial, with the skill and without it: it tells nothing of the skill"
+            counts = (
+                f"{side} {row[f'{side}_passed']}/{row[f'{side}_measured']}" for side in (REFERENCE, CANDIDATE)
+            )
+            what = f"passed in every trial ({', '.join(counts)}): it tells nothing of the skill"
             place = place_of(case, row["check"])
             yield Lint("always-passes", place, what, "demand more of the answer, or drop it")

@@ -486,6 +486,8 @@ def test_a_run_shows_cases_that_are_too_easy_and_checks_that_always_pass(tmp_pat
         ("too-easy", "easy"),
         ("always-passes", "weak check 1"),
     ]
+    assert "baseline in 1/1 trials" in report[0].what
+    assert "(baseline 1/1, skill 1/1)" in report[1].what
     assert rules(path, run=se.Run(run.record)) == [
         "too-easy",
         "always-passes",
