@@ -198,6 +198,22 @@ def test_a_run_tells_its_checks_in_words_and_also_those_that_no_trial_came_to(tm
     assert report["class"].to_list() == ["discriminates", "always passes", "hurts", "not measured"]
 
 
+def test_every_kind_says_what_it_asks_for(tmp_path: Path) -> None:
+    checks = [
+        {"kind": "contains", "value": "sun", "not": True},
+        {"kind": "words", "max": 5},
+        {"kind": "json", "not": True},
+        {"kind": "regex", "pattern": "^a", "flags": "m", "not": True},
+        {"kind": "json"},
+    ]
+    path = project(tmp_path, case("one", *checks, prompt="say it"))
+    run = se.run_set(path, runner=Scripted({"say it": ("the sun", "the moon")}), progress=False)
+    report = check_report(run)
+    assert report["text"].to_list() == ["not sun", '{"max": 5}', "not", "not /^a/m", ""]
+    expected = ["discriminates", "always passes", "always passes", "always passes", "always fails"]
+    assert report["class"].to_list() == expected
+
+
 def test_a_run_without_its_folder_has_no_texts(tmp_path: Path) -> None:
     run = answered(tmp_path)
     bare = se.Run(run.record)
