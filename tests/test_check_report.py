@@ -199,7 +199,7 @@ def test_a_run_tells_its_checks_in_words_and_also_those_that_no_trial_came_to(tm
 
 
 def test_every_kind_says_what_it_asks_for(tmp_path: Path) -> None:
-    checks = [
+    checks: list[dict[str, Any]] = [
         {"kind": "contains", "value": "sun", "not": True},
         {"kind": "words", "max": 5},
         {"kind": "json", "not": True},
