@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,126 @@ class JudgeCheck:
     kind: str = "judge"
 
 
-Check = PatternCheck | JudgeCheck
+@dataclass(frozen=True, slots=True)
+class RegexCheck:
+    """A regular expression over the whole answer that must be found, or where `negated` must not; `kind` is `regex`."""
+
+    pattern: Pattern
+    negated: bool = False
+    kind: str = "regex"
+
+
+@dataclass(frozen=True, slots=True)
+class TextCheck:
+    """Plain text: `contains`, `icontains` (case ignored), `equals` or `starts_with` (both after trimming)."""
+
+    kind: str
+    value: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCheck:
+    """The answer is JSON, valid against `schema` (a JSON Schema as JSON text) where there is one; `kind` is `json`."""
+
+    schema: str | None = None
+    negated: bool = False
+    kind: str = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCheck:
+    """How many `lines` or `words` the answer may have; None: no limit on that side."""
+
+    kind: str
+    least: int | None = None
+    most: int | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """A file that a suite's trial left: `file_exists`, or `file_contains` with the text `value`."""
+
+    kind: str
+    path: str
+    value: str | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedCheck:
+    """A check of another tool that is not run here: its own `kind`, `raw` as JSON text, and `why` it is not."""
+
+    kind: str
+    raw: str
+    why: str
+
+
+Check = (
+    PatternCheck | JudgeCheck | RegexCheck | TextCheck | JsonCheck | SizeCheck | FileCheck | UnsupportedCheck
+)
+"""Values: equal, and with the same `str`, only where they check the same."""
+
+_SHOWN_CHARS = 80
+
+
+def check_text(check: Check) -> str:
+    """A check on one line for people, clipped: `includes /x/i`, `not contains "foo"`, `judge: …`."""
+    negation = "not " if getattr(check, "negated", False) else ""
+    return f"{negation}{check.kind}{_detail(check)}"
+
+
+def _detail(check: Check) -> str:
+    match check:
+        case PatternCheck(pattern=pattern) | RegexCheck(pattern=pattern):
+            return f" {pattern}" + (" (python)" if pattern.dialect == "python" else "")
+        case JudgeCheck(rubric=rubric):
+            return f": {clip_line(rubric)}"
+        case TextCheck(value=value):
+            return f" {_quoted(value)}"
+        case JsonCheck(schema=schema):
+            return "" if schema is None else f" with schema {clip_line(schema)}"
+        case SizeCheck(least=None, most=most):
+            return f" at most {most}"
+        case SizeCheck(least=least, most=None):
+            return f" at least {least}"
+        case SizeCheck(least=least, most=most):
+            return f" {least} to {most}"
+        case FileCheck(path=path, value=None):
+            return f" {_quoted(path)}"
+        case FileCheck(path=path, value=value):
+            return f" {_quoted(path)} with {_quoted(value or '')}"
+        case UnsupportedCheck():
+            return " (never run here)"
+
+
+def _quoted(text: str) -> str:
+    return f'"{clip_line(text)}"'
+
+
+def clip_line(text: str) -> str:
+    """The beginning of `text` on one line, with nothing in it that steers a terminal."""
+    line = " ".join(text[: 4 * _SHOWN_CHARS].split())
+    line = line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One prompt with its checks; `difficulty` is 1, 2, 3 or None (untagged), `raw` the file's own words."""
+    """One prompt with its checks; `difficulty` is 1, 2, 3 or None (untagged), `raw` the file's own words.
+
+    `cluster` names the cases that are variants of one another, `split` the part of the set that a case is in
+    (such as `heldout`); None: the file says nothing.
+    """
 
     id: str
     prompt: str
     checks: tuple[Check, ...]
     difficulty: int | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    cluster: str | None = None
+    split: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +192,10 @@ class EvalSet:
         return f"EvalSet({self.name!r}, {self.kind}, {counts}, skill={self.skill_ref!r})"
 
 
-def _fields(check: Check) -> list[str]:
+def _fields(check: Check) -> list[str] | dict[str, Any]:
+    """What decides a check; that of the seed's kinds stands in logs already."""
     if isinstance(check, JudgeCheck):
         return [check.kind, check.rubric]
-    return [check.kind, check.pattern.dialect, check.pattern.flags, check.pattern.source]
+    if isinstance(check, PatternCheck):
+        return [check.kind, check.pattern.dialect, check.pattern.flags, check.pattern.source]
+    return asdict(check)

@@ -6,32 +6,29 @@ be found where; the patterns of a trial are then searched together, within their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from .patterns import Found, Matcher, Pattern
+from .cases import Check, UnsupportedCheck
+from .file_checks import file_contains, file_exists
+from .patterns import Found, JsonRule, Matcher, Rule
 from .values import Grade, Outcome
 
 _EVIDENCE_CHARS = 200
-
-
-class Check(Protocol):
-    """What every check has; a kind's function knows the rest."""
-
-    @property
-    def kind(self) -> str:
-        """A key of `KINDS`."""
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A check that is decided by a pattern: it passes where finding it in `text` is what is `wanted`.
+    """A check that is decided by a rule: it passes where its holding for `text` is what is `wanted`.
 
     `text` begins where the answer begins, so that a place in it is a place in the answer.
     """
 
-    pattern: Pattern
+    rule: Rule
     text: str
     wanted: bool
 
@@ -48,32 +45,117 @@ def _verdict(check: Any, text: str) -> Search:
     return Search(check.pattern, text.split("\n", 1)[0].removesuffix("\r"), wanted=True)
 
 
+def _regex(check: Any, text: str) -> Search:
+    return Search(check.pattern, text, wanted=not check.negated)
+
+
+def _json(check: Any, text: str) -> Search:
+    trimmed = text.strip()
+    fenced = _FENCED.fullmatch(trimmed)
+    return Search(JsonRule(check.schema or ""), fenced[1] if fenced else trimmed, wanted=not check.negated)
+
+
+def _contains(check: Any, text: str) -> Grade:
+    return _placed(check, text, text.find(check.value), len(check.value))
+
+
+def _icontains(check: Any, text: str) -> Grade:
+    folded = text.casefold()
+    if check.value.casefold() not in folded:
+        return _placed(check, text, -1, 0)
+    start = folded.find(check.value.casefold())
+    if len(folded) == len(text):  # else letters have become several, and places differ
+        return _placed(check, text, start, len(check.value.casefold()))
+    return Grade(check.kind, passed=not check.negated, evidence=check.value[:_EVIDENCE_CHARS])
+
+
+def _equals(check: Any, text: str) -> Grade:
+    wanted, trimmed = check.value.strip(), text.strip()
+    return _placed(check, text, text.find(trimmed) if trimmed == wanted else -1, len(trimmed))
+
+
+def _starts_with(check: Any, text: str) -> Grade:
+    start = len(text) - len(text.lstrip())
+    return _placed(check, text, start if text.startswith(check.value, start) else -1, len(check.value))
+
+
+def _placed(check: Any, text: str, start: int, length: int) -> Grade:
+    """The grade of a text that was found at `start`, or nowhere (-1)."""
+    if start < 0:
+        return Grade(check.kind, passed=bool(check.negated))
+    evidence = text[start : start + min(length, _EVIDENCE_CHARS)]
+    return Grade(check.kind, passed=not check.negated, evidence=evidence, span=(start, start + length))
+
+
+def _size(check: Any, text: str) -> Grade:
+    trimmed = text.strip()
+    number = len(trimmed.split()) if check.kind == "words" else len(trimmed.splitlines())
+    fits = (check.least is None or number >= check.least) and (check.most is None or number <= check.most)
+    noun = check.kind if number != 1 else check.kind[:-1]
+    return Grade(check.kind, passed=fits is not check.negated, evidence=f"{number:,} {noun}")
+
+
 KINDS: Mapping[str, Callable[[Any, str], Grade | Search]] = {
     "includes": _includes,
     "excludes": _excludes,
     "verdict": _verdict,
+    "regex": _regex,
+    "contains": _contains,
+    "icontains": _icontains,
+    "equals": _equals,
+    "starts_with": _starts_with,
+    "json": _json,
+    "lines": _size,
+    "words": _size,
 }
-"""Every deterministic kind: a function of the check and the whole answer."""
+"""Every deterministic kind over the answer: a function of the check and the whole answer."""
+FILE_KINDS: Mapping[str, Callable[[Any, Path], Grade]] = {
+    "file_exists": file_exists,
+    "file_contains": file_contains,
+}
+"""Every kind over the files that a trial left: a function of the check and their folder."""
 
 
-async def grade_patterns(checks: Sequence[Check], text: str, matcher: Matcher) -> list[Grade]:
-    """One grade a check, in their order; none is left out because another failed."""
-    steps = [KINDS[check.kind](check, text) for check in checks]
+async def grade_patterns(
+    checks: Sequence[Check], text: str, matcher: Matcher, files: Path | None = None
+) -> list[Grade]:
+    """One grade a check, in their order; none is left out because another failed.
+
+    `files` is the folder of the files that the trial left, where it leaves any.
+    """
+    steps = [_step(check, text, files) for check in checks]
     searches = [step for step in steps if isinstance(step, Search)]
-    found = iter(await matcher.search_each([(search.pattern, search.text) for search in searches]))
+    found = iter(await matcher.search_each([(search.rule, search.text) for search in searches]))
     return [
         _decided(check.kind, step, next(found), matcher.limit_s) if isinstance(step, Search) else step
         for check, step in zip(checks, steps, strict=True)
     ]
 
 
+def _step(check: Check, text: str, files: Path | None) -> Grade | Search:
+    if isinstance(check, UnsupportedCheck):
+        reason = f"the kind {check.kind!r} {check.why}"
+        return Grade(check.kind, passed=None, outcome=Outcome.GRADER_FAILED, reason=reason)
+    if check.kind not in FILE_KINDS:
+        return KINDS[check.kind](check, text)
+    if files is None:
+        reason = "there is no folder with the trial's files"
+        return Grade(check.kind, passed=None, outcome=Outcome.GRADER_FAILED, reason=reason)
+    return FILE_KINDS[check.kind](check, files)
+
+
 def _decided(kind: str, search: Search, found: Found, limit_s: float) -> Grade:
+    rule = search.rule
+    subject = str(rule) if isinstance(rule, JsonRule) else f"the pattern {rule}"
     if found.ran_over:
-        reason = f"the pattern {search.pattern} ran over its {limit_s:g} s"
+        reason = f"{subject} ran over its {limit_s:g} s"
         return Grade(kind, passed=None, outcome=Outcome.GRADER_TIMEOUT, reason=reason)
     if found.error is not None:
-        reason = f"the pattern {search.pattern} could not be searched: {found.error}"
+        reason = f"{subject} could not be searched: {found.error}"
         return Grade(kind, passed=None, outcome=Outcome.GRADER_FAILED, reason=reason)
+    if isinstance(rule, JsonRule):
+        evidence = ": ".join(filter(None, found.fault)) if found.fault else None
+        return Grade(kind, passed=(found.fault is None) is search.wanted, evidence=evidence)
     if found.span is None:
         return Grade(kind, passed=not search.wanted)
     start, end = found.span

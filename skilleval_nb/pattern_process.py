@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,15 @@ class Worker:
 
         folder = Path(regress.__file__).parent.parent
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", pattern_worker.__file__, str(folder), str(limit_s)],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                pattern_worker.__file__,
+                str(folder),
+                str(limit_s),
+                *_json_folders(),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -44,6 +53,7 @@ class Worker:
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         self._buffer = bytearray()
         self._answers: list[object] = []
+        self._knows_json = False
         self._pool = ThreadPoolExecutor(1) if threads else None
         if not threads:
             os.set_blocking(self._to, False)
@@ -55,6 +65,13 @@ class Worker:
             await self.receive(START_S)
         except TimeoutError as error:
             raise ChildProcessError(f"no answer within {START_S:.0f} s") from error
+
+    async def know_json(self) -> None:
+        """Has the child load what JSON checks need, on no check's time; raises ChildProcessError."""
+        if not self._knows_json:
+            await self.send([("", "", "", "prepare")])
+            await self.start()
+            self._knows_json = True
 
     async def send(self, value: object) -> None:
         """Writes one frame to the idle child; raises ChildProcessError where it has ended."""
@@ -129,6 +146,18 @@ class Worker:
         if isinstance(result := running.result(), OSError):
             raise result
         return result
+
+
+def _json_folders() -> list[str]:
+    """Where the libraries for JSON Schemas are, which the child cannot find by itself."""
+    found = (
+        find_spec(name)
+        for name in ("jsonschema", "referencing", "rpds", "attrs", "attr", "typing_extensions")
+    )
+    places = (Path(spec.origin).parent for spec in found if spec is not None and spec.origin)
+    return list(
+        dict.fromkeys(str(place.parent if place.name != "site-packages" else place) for place in places)
+    )
 
 
 def _settle(ready: asyncio.Future[None]) -> None:

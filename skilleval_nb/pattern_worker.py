@@ -5,7 +5,9 @@ package: the first argument is the folder that holds `regress`, the second the s
 
 A frame is a length (four bytes, little-endian) and a marshalled value. The child says "ready", then reads
 lists of (text, source, flags, dialect) and answers each pattern as soon as it is done, in order: (start, end)
-in characters, None where it is not found, or a string that says what went wrong.
+in characters, None where it is not found, or a string that says what went wrong. The dialects `json` and
+`schema` take a JSON Schema as the source and answer (place, what is wrong), or None: `json_worker` does the work,
+which a frame with the dialect `prepare` loads.
 """
 
 from __future__ import annotations
@@ -132,7 +134,23 @@ def _alarm() -> Callable[[float], None]:
     return set_timer
 
 
-def main(folder: str, limit_s: float) -> None:
+def _json_worker(folders: list[str]) -> Any:
+    """The module beside this file, loaded as one that stands alone."""
+    from importlib.machinery import SourceFileLoader
+    from importlib.util import module_from_spec, spec_from_loader
+    from pathlib import Path
+
+    sys.path += folders
+    loader = SourceFileLoader("json_worker", str(Path(__file__).parent / "json_worker.py"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    module.prepare()
+    return module
+
+
+def main(folder: str, limit_s: float, json_folders: list[str]) -> None:
     """Serves until the parent closes the pipe; a pattern that outlives its parent ends by the alarm."""
     sys.path.append(folder)
     import regress  # noqa: F401 # loaded before "ready", so that no pattern pays for it
@@ -141,6 +159,7 @@ def main(folder: str, limit_s: float) -> None:
     alarm = _alarm()
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     finders: dict[tuple[str, str, str], Finder] = {}
+    json_worker: Any = None
 
     def say(value: object) -> None:
         answers.write(frame(value))
@@ -149,9 +168,18 @@ def main(folder: str, limit_s: float) -> None:
     say("ready")
     while len(head := requests.read(_LENGTH.size)) == _LENGTH.size:
         for text, source, flags, dialect in marshal.loads(requests.read(_LENGTH.unpack(head)[0])):  # noqa: S302
+            if dialect == "prepare":
+                json_worker = json_worker or _json_worker(json_folders)
+                say("ready")
+                continue
             alarm(limit_s + _GRACE_S)
             answer: object
             try:
+                if dialect in ("json", "schema"):
+                    answer = json_worker.answer(text, source, dialect)
+                    alarm(0)
+                    say(answer)
+                    continue
                 find = finders.get((source, flags, dialect))
                 if find is None:
                     find = finders[source, flags, dialect] = finder(source, flags, dialect)
@@ -163,4 +191,4 @@ def main(folder: str, limit_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(sys.argv[1], float(sys.argv[2]), sys.argv[3:])

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self
 
 from .errors import PatternError, Problem
+from .json_worker import text_fault
 from .pattern_process import Worker
 from .pattern_worker import finder
 
@@ -49,13 +50,34 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
+class JsonRule:
+    """That a text is JSON, and valid against the JSON Schema `source` where that is not empty.
+
+    With the dialect `schema` it is the schema itself that is looked at, and no text.
+    """
+
+    source: str = ""
+    dialect: Literal["json", "schema"] = "json"
+    flags: str = ""
+
+    def __str__(self) -> str:
+        return "JSON Schema" if self.source else "JSON"
+
+
+Rule = Pattern | JsonRule
+"""What one work item of the child process decides on a text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a search gave: the first match's place in characters, or None where there is none.
 
-    `ran_over` and `error` say that the search was not finished; `span` is then None and means nothing.
+    `fault` is what is wrong with a text that should be JSON: a JSON path (may be empty) and words. `ran_over`
+    and `error` say that the search was not finished; the others are then None and mean nothing.
     """
 
     span: tuple[int, int] | None = None
+    fault: tuple[str, str] | None = None
     ran_over: bool = False
     error: str | None = None
 
@@ -162,11 +184,14 @@ def _inline_up_to(pattern: Pattern) -> int:
     return min(int(steps ** (1 / (1 + loops))) - 1, _INLINE_CHARS)
 
 
-def _search_here(pairs: Sequence[tuple[Pattern, str]]) -> list[Found | None]:
+def _search_here(pairs: Sequence[tuple[Rule, str]]) -> list[Found | None]:
     """What can be answered at once; None where the worker is needed."""
     found: list[Found | None] = []
     start = time.perf_counter()
     for pattern, text in pairs:
+        if isinstance(pattern, JsonRule):
+            found.append(_json_here(pattern, text))
+            continue
         find, up_to = _prepared(pattern)
         if len(text) > up_to or time.perf_counter() - start > _INLINE_S:
             found.append(None)
@@ -175,12 +200,27 @@ def _search_here(pairs: Sequence[tuple[Pattern, str]]) -> list[Found | None]:
     return found
 
 
+def _json_here(rule: JsonRule, text: str) -> Found | None:
+    """Whether a text of moderate length is JSON at all; a schema is the worker's."""
+    if rule.source or len(text) > _INLINE_CHARS:
+        return None
+    try:
+        return Found(fault=text_fault(text, None))
+    except RecursionError:
+        return None
+
+
+def check_schemas(schemas: Sequence[str], limit_s: float = LIMIT_S) -> list[Found]:
+    """Looks at each JSON Schema, given as JSON text; `fault` is what is wrong with it."""
+    return search_each_now([(JsonRule(schema, "schema"), "") for schema in schemas], limit_s)
+
+
 def search_now(patterns: Sequence[Pattern], text: str, limit_s: float = LIMIT_S) -> list[Found]:
     """`Matcher.search` for code without an event loop; a worker is started and ended where one is needed."""
     return search_each_now([(pattern, text) for pattern in patterns], limit_s)
 
 
-def search_each_now(pairs: Sequence[tuple[Pattern, str]], limit_s: float = LIMIT_S) -> list[Found]:
+def search_each_now(pairs: Sequence[tuple[Rule, str]], limit_s: float = LIMIT_S) -> list[Found]:
     """`Matcher.search_each` for code without an event loop: all pairs by one worker at most."""
 
     async def search() -> list[Found]:
@@ -193,7 +233,7 @@ def search_each_now(pairs: Sequence[tuple[Pattern, str]], limit_s: float = LIMIT
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    pattern: Pattern
+    pattern: Rule
     text: str
     found: Found | None = None
 
@@ -223,7 +263,7 @@ class Matcher:
         """Looks for each pattern in `text`; one result a pattern, in their order."""
         return await self.search_each([(pattern, text) for pattern in patterns])
 
-    async def search_each(self, pairs: Sequence[tuple[Pattern, str]]) -> list[Found]:
+    async def search_each(self, pairs: Sequence[tuple[Rule, str]]) -> list[Found]:
         """Looks for each pattern in its own text; one result a pair, in their order."""
         found = _search_here(pairs)
         jobs = {k: _Job(*pairs[k]) for k, answer in enumerate(found) if answer is None}
@@ -277,6 +317,8 @@ class Matcher:
         fresh = self._worker is None
         try:
             worker = await self._started()
+            if any(isinstance(job.pattern, JsonRule) for job in batch):
+                await worker.know_json()
         except OSError as error:
             self._drop()
             for job in batch:
@@ -289,7 +331,7 @@ class Matcher:
             while batch:
                 job = batch[0]
                 answer = await worker.receive(self.limit_s)
-                job.found = Found(error=answer) if isinstance(answer, str) else Found(_span(answer))
+                job.found = Found(error=answer) if isinstance(answer, str) else _found(answer)
                 del batch[0]
         except TimeoutError:
             self._drop()
@@ -315,8 +357,10 @@ class Matcher:
             worker.close()
 
 
-def _span(answer: object) -> tuple[int, int] | None:
+def _found(answer: object) -> Found:
     match answer:
         case (int(start), int(end)):
-            return start, end
-    return None
+            return Found((start, end))
+        case (str(where), str(what)):
+            return Found(fault=(where, what))
+    return Found()

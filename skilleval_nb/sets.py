@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cases import Case, Check, EvalSet, JudgeCheck, PatternCheck
-from .errors import LeavesRoot, PatternError, Problem, SetError
+from .cases import Case, EvalSet
+from .checks import CheckReader
+from .errors import LeavesRoot, Problem, SetError
 from .paths import file_stem, find_inside, project_root, shown
-from .patterns import compile_pattern
+from .shapes import clip, explain, listed, named
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
 
 ID_LIMIT = 120
-DIALECTS = ("js", "python")
-PATTERN_KINDS = ("includes", "excludes", "verdict")
-KINDS = (*PATTERN_KINDS, "judge")
 
 
 def load_set(path: str | Path, strict: bool = False) -> EvalSet:  # noqa: FBT001, FBT002 - SPEC's signature
@@ -55,7 +53,7 @@ def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
     if to_run and skill_path is None:
         what = f"{skill_ref!r} was not found" if skill_ref else "the set names no skill"
         report.add("skill", what, "correct it, or give skill_path (--skill)")
-    cases = tuple(_cases(raw, report, notes))
+    cases = tuple(_cases(raw, report, notes, unknown))
     for place, key in unknown:
         if strict or report.problems:  # beside another error it may be the cause: a misspelt key
             report.add(f"{place}{key}", "unknown key", "correct or remove it")
@@ -127,15 +125,8 @@ def _parse(file: Path, where: str, report: _Report) -> dict[str, Any]:
     except ValueError as error:  # a number too long to be read
         raise SetError(Problem(where, f"not valid JSON: {error}")) from None
     if not isinstance(raw, dict):
-        raise SetError(
-            Problem(where, f"a set is an object with `skill` and `cases`, this is a {_named(raw)}")
-        )
+        raise SetError(Problem(where, f"a set is an object with `skill` and `cases`, this is a {named(raw)}"))
     return raw
-
-
-def _named(value: Any) -> str:
-    names = {dict: "object", list: "list", str: "text", bool: "true/false", int: "number", float: "number"}
-    return names.get(type(value), "null")
 
 
 def _kind(raw: Mapping[str, Any], report: _Report) -> str:
@@ -154,31 +145,19 @@ def _models() -> type[BaseModel]:
     """The shape of a gate set (seed 000), made on first use: pydantic is not imported before."""
     from typing import Annotated, Literal
 
-    from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+    from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
     text = Annotated[str, StringConstraints(strip_whitespace=False, pattern=r"\S")]
     config = ConfigDict(strict=True, extra="allow")
-
-    class PatternItem(BaseModel):
-        model_config = config
-        kind: Literal["includes", "excludes", "verdict"]
-        pattern: Annotated[str, Field(min_length=1)]
-        flags: str | None = None
-
-    class JudgeItem(BaseModel):
-        model_config = config
-        kind: Literal["judge"]
-        rubric: text
-
-    item = Annotated[PatternItem | JudgeItem, Field(discriminator="kind")]
 
     class CaseItem(BaseModel):
         model_config = config
         id: text | int
         prompt: text
-
-    fields: Any = {"checks": (Annotated[list[item], Field(min_length=1, alias="assert")], ...)}
-    case = create_model("GateCase", __base__=CaseItem, **fields)
+        checks: Annotated[Any, Field(alias="assert")]
+        cluster: text | None = None
+        group: text | None = None
+        split: text | None = None
 
     class GateSet(BaseModel):
         model_config = config
@@ -186,7 +165,7 @@ def _models() -> type[BaseModel]:
         model: text | None = None
         regex: Literal["js", "python"] = "js"
         max_tokens: Annotated[int, Field(gt=0)] | None = None
-        cases: list[case]  # type: ignore[valid-type]
+        cases: list[CaseItem]
 
     return GateSet
 
@@ -198,95 +177,35 @@ def _shape(raw: Mapping[str, Any], report: _Report) -> BaseModel | None:
     try:
         return _models().model_validate(raw)
     except ValidationError as error:
-        _explain(error, report)
+        explain(error, report.add)
         return None
-
-
-def _explain(error: ValidationError, report: _Report) -> None:
-    """Pydantic's errors as places and words that the author of a set knows."""
-    seen = set()
-    for item in error.errors(include_url=False):
-        place = ""
-        for part in item["loc"]:
-            if isinstance(part, int):
-                place += f"[{part}]"
-            elif part not in (*KINDS, "str", "int") and not str(part).startswith("constrained"):
-                place += f".{part}" if place else part
-        if place in seen:  # the other branches of a union say the same again
-            continue
-        seen.add(place)
-        what, fix = _words(item["type"], item.get("ctx", {}), item["input"], item["msg"])
-        report.add(place, what, fix)
-
-
-def _words(kind: str, ctx: Mapping[str, Any], value: Any, message: str) -> tuple[str, str]:
-    wants = {
-        "string_type": "text",
-        "list_type": "a list",
-        "int_type": "a whole number",
-        "model_type": "an object",
-        "dict_type": "an object",
-        "model_attributes_type": "an object",
-    }
-    if kind == "missing":
-        return "missing", "add it"
-    if kind in wants:
-        return f"must be {wants[kind]}, is {_named(value)}: {_clip(value)}", ""
-    if kind in ("string_pattern_mismatch", "string_too_short"):
-        return "is empty", "write the text"
-    if kind == "too_short":
-        return (
-            "is empty: a case needs at least one check",
-            "add a check that the skill's behaviour should pass",
-        )
-    if kind == "union_tag_invalid":
-        return f"unknown kind {ctx.get('tag')!r} of check", f"use one of {', '.join(KINDS)}"
-    if kind == "union_tag_not_found":
-        return "a check needs a `kind`", f"use one of {', '.join(KINDS)}"
-    if kind == "greater_than":
-        return f"must be more than {ctx.get('gt')}, is {_clip(value)}", ""
-    if kind == "literal_error":
-        return f"must be {ctx.get('expected')}, is {_clip(value)}", ""
-    return f"{message}: {_clip(value)}", ""
-
-
-def _clip(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 KNOWN: Mapping[str, frozenset[str]] = {
     "set": frozenset({"skill", "model", "regex", "max_tokens", "cases", "difficultyBasis"}),
-    "case": frozenset({"id", "prompt", "difficulty", "assert"}),
-    "pattern": frozenset({"kind", "pattern", "flags"}),
-    "judge": frozenset({"kind", "rubric"}),
+    "case": frozenset({"id", "prompt", "difficulty", "assert", "cluster", "group", "split"}),
 }
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Every key that the format does not have, with the place it stands in."""
+    """Every key of the set and its cases that the format does not have, with the place it stands in."""
     found = [("", key) for key in raw if key not in KNOWN["set"]]
-    for index, case in enumerate(_list(raw.get("cases"))):
-        if not isinstance(case, dict):
-            continue
-        found += [(f"cases[{index}].", key) for key in case if key not in KNOWN["case"]]
-        for number, check in enumerate(_list(case.get("assert"))):
-            if isinstance(check, dict) and check.get("kind") in KINDS:
-                known = KNOWN["judge" if check["kind"] == "judge" else "pattern"]
-                found += [(f"cases[{index}].assert[{number}].", key) for key in check if key not in known]
+    for index, case in enumerate(listed(raw.get("cases"))):
+        if isinstance(case, dict):
+            found += [(f"cases[{index}].", key) for key in case if key not in KNOWN["case"]]
     return found
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _cases(raw: Mapping[str, Any], report: _Report, notes: list[str]) -> list[Case]:
+def _cases(
+    raw: Mapping[str, Any], report: _Report, notes: list[str], unknown: list[tuple[str, str]]
+) -> list[Case]:
     """The cases that can be made; what cannot is already, or gets, reported."""
-    dialect = raw.get("regex", "js")
+    reader = CheckReader(
+        raw.get("regex", "js"), report.add, notes.append, lambda place, key: unknown.append((place, key))
+    )
     ids = _Identifiers(report, notes)
     cases = []
-    for index, item in enumerate(_list(raw.get("cases"))):
+    for index, item in enumerate(listed(raw.get("cases"))):
         if not isinstance(item, dict):
             continue
         place = f"cases[{index}]"
@@ -296,32 +215,27 @@ def _cases(raw: Mapping[str, Any], report: _Report, notes: list[str]) -> list[Ca
             identifier = str(identifier)
         if isinstance(identifier, str):
             ids.check(identifier, f"{place}.id")
-        checks = [
-            check
-            for number, assertion in enumerate(_list(item.get("assert")))
-            if (check := _check(assertion, dialect, f"{place}.assert[{number}]", report.add)) is not None
-        ]
-        difficulty = _difficulty(item.get("difficulty"), f"{place}.difficulty", notes)
-        cases.append(Case(str(identifier), str(item.get("prompt")), tuple(checks), difficulty, item))
+        cases.append(
+            Case(
+                id=str(identifier),
+                prompt=str(item.get("prompt")),
+                checks=reader.read(item["assert"], f"{place}.assert") if "assert" in item else (),
+                difficulty=_difficulty(item.get("difficulty"), f"{place}.difficulty", notes),
+                raw=item,
+                cluster=_cluster(item, place, report),
+                split=item.get("split"),
+            )
+        )
+    reader.finish()
     return cases
 
 
-def _check(item: Any, dialect: Any, place: str, add: Callable[[str, str, str], None]) -> Check | None:
-    if not isinstance(item, dict):
-        return None
-    if item.get("kind") == "judge":
-        return JudgeCheck(item["rubric"]) if isinstance(item.get("rubric"), str) else None
-    pattern, flags = item.get("pattern"), item.get("flags")
-    if not isinstance(pattern, str) or not isinstance(flags, str | None):
-        return None
-    if item.get("kind") not in PATTERN_KINDS or dialect not in DIALECTS:
-        return None
-    try:
-        return PatternCheck(item["kind"], compile_pattern(pattern, flags, dialect))
-    except PatternError as error:
-        for problem in error.problems:
-            add(f"{place}.pattern", problem.what, problem.fix)
-        return None
+def _cluster(item: Mapping[str, Any], place: str, report: _Report) -> str | None:
+    """The case's `cluster`, or `group`, which means the same."""
+    names = [item[key] for key in ("cluster", "group") if isinstance(item.get(key), str)]
+    if len(set(names)) > 1:
+        report.add(f"{place}.group", f"{names[1]!r} is not the `cluster` {names[0]!r}", "keep one of the two")
+    return names[0] if names else None
 
 
 def _difficulty(value: Any, place: str, notes: list[str]) -> int | None:
@@ -329,7 +243,7 @@ def _difficulty(value: Any, place: str, notes: list[str]) -> int | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and value in (1, 2, 3):
         return int(value)
     if value is not None:
-        notes.append(f"{place}: {_clip(value)} is not 1, 2 or 3, so the case counts as untagged")
+        notes.append(f"{place}: {clip(value)} is not 1, 2 or 3, so the case counts as untagged")
     return None
 
 

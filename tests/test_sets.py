@@ -198,13 +198,13 @@ def test_a_misspelt_key_is_named_beside_the_error_that_it_causes(tmp_path: Path)
 
 
 def test_unknown_keys_are_kept_and_noted_or_refused_when_strict(tmp_path: Path) -> None:
-    path = project(tmp_path, case("a", check(weight=2), cluster="c"), owner="me")
+    path = project(tmp_path, case("a", check(weight=2), colour="c"), owner="me")
     found = se.load_set(path)
     assert found.raw["owner"] == "me"
-    assert found.cases[0].raw["cluster"] == "c"
+    assert found.cases[0].raw["colour"] == "c"
     assert len(found.notes) == 3
     places = {text.split(": ")[0] for text in problems(path, strict=True)}
-    assert places == {"owner", "cases[0].cluster", "cases[0].assert[0].weight"}
+    assert places == {"owner", "cases[0].colour", "cases[0].assert[0].weight"}
 
 
 @pytest.mark.parametrize(
