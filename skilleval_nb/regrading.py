@@ -23,7 +23,6 @@ from .gate import counted
 from .header import make_header
 from .job import Job, arun_job, run_job
 from .live import painter_for
-from .paths import shown
 from .plan import Condition, Plan
 from .progress import Painter, Progress
 from .record import latest
@@ -115,8 +114,8 @@ def _prepare(
             what = "a regrade that is resumed has its run and its checks already"
             raise InputError(Problem("resume", what, "leave out the others"))
         own = _own(resume, runs)
-        arguments = own.read_header()["arguments"]
-        run = arguments["source"]
+        stored = own.read_header()
+        arguments, run = stored["arguments"], own.path.parent / stored["regradeOf"]
         judge_model = judge_model or arguments["judge_model"]
         judge_n = judge_n or arguments["judge_n"]
     elif run is None:
@@ -170,7 +169,6 @@ def _begun(plan: Plan, regrading: Regrading, source: RunFolder, painter: Painter
     )
     folder.lock()
     header = {**make_header(plan, folder.run_id, source.path.parent), **_taken_over(old)}
-    header["arguments"] |= {"source": shown(source.path, plan.eval_set.root)}
     header["regrade"] = _before(from_folder(source.path).record)
     folder.write_header(header)
     _announce(plan, regrading, painter)
