@@ -816,9 +816,10 @@ def test_the_local_model_is_measured_as_it_is(tmp_path: Path) -> None:
     wanted = ("plain-words/two-words", "plain-words/leverages", "commit-message/subject-only")
     items = [one for one in shipped["items"] if one["id"] in wanted]
     path = written(tmp_path, *items, rubrics=shipped["rubrics"])
-    result = calibrate_judge(path, runner="local", progress=False)
+    result = calibrate_judge(path, runner="local", progress=False, timeout_s=4)
     found = result.agreement
-    assert (found.items, found.judgements) == (3, 3)
+    assert (found.items, found.judgements, found.missing) == (3, 3, 0)
     assert found.judged + found.abstained == 3
+    assert set(found.undecided) <= {"grader_timeout", "grader_unparseable"}
     assert Counter(result.items["label"].to_list()) == {True: 1, False: 2}
-    assert result.record["usage"]["tokens"][0] > 300
+    assert result.record["judgeRunner"] == "local"
