@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from .cases import Case, EvalSet
 from .checks import CheckReader
-from .errors import LeavesRoot, Problem, SetError
+from .errors import LeavesRoot
+from .jsonfile import Report, located, parse_object
 from .paths import file_stem, find_inside, project_root, shown
-from .shapes import clip, explain, listed, named
+from .shapes import clip, explain, listed
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -37,12 +37,9 @@ def load_to_run(path: str | Path, *, strict: bool = False) -> EvalSet:
 
 
 def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
-    file = Path(path)
-    if not file.is_absolute() and not file.exists():  # from a notebook's folder the project's root is meant
-        file = next((p for p in (project_root(Path.cwd()) / file,) if p.exists()), file)
-    where = str(path)
-    report = _Report(where)
-    raw = _parse(file, where, report)
+    file = located(path)
+    report = Report(str(path))
+    raw = parse_object(file, report, "set", "a set is an object with `skill` and `cases`")
     kind = _kind(raw, report)
     model = _shape(raw, report)
     notes: list[str] = []
@@ -76,61 +73,11 @@ def _read(path: str | Path, *, strict: bool, to_run: bool) -> EvalSet:
     )
 
 
-class _Report:
-    """Collects problems, one a place."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.problems: dict[str, Problem] = {}
-
-    def add(self, place: str, what: str, fix: str = "") -> None:
-        where = f"{self.where} → {place}" if place else self.where
-        self.problems.setdefault(f"{where}\0{what}", Problem(where, what, fix))
-
-    def raise_if_any(self) -> None:
-        if self.problems:
-            raise SetError(self.problems.values())
-
-
-def _parse(file: Path, where: str, report: _Report) -> dict[str, Any]:
-    """The file as JSON with one object on top."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            what = f"not UTF-8 text (byte {error.start})"
-            raise SetError(Problem(where, what, "save it as UTF-8")) from None
-        what = f"no set can be read here ({getattr(error, 'strerror', None) or error})"
-        raise SetError(Problem(where, what, f"check the path; looked from {Path.cwd()}")) from None
-
-    def refuse_constant(word: str) -> Any:
-        raise SetError(Problem(where, f"not valid JSON: {word} is not a number"))
-
-    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            report.add("", f"the key {twice!r} stands twice in one object: one of the two would be lost")
-        return found
-
-    try:
-        raw = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_repeats)
-    except json.JSONDecodeError as error:
-        raise SetError(
-            Problem(f"{where}:{error.lineno}:{error.colno}", f"not valid JSON: {error.msg}")
-        ) from None
-    except RecursionError:
-        raise SetError(Problem(where, "nested too deeply to be a set")) from None
-    except ValueError as error:  # a number too long to be read
-        raise SetError(Problem(where, f"not valid JSON: {error}")) from None
-    if not isinstance(raw, dict):
-        raise SetError(Problem(where, f"a set is an object with `skill` and `cases`, this is a {named(raw)}"))
-    return raw
-
-
-def _kind(raw: Mapping[str, Any], report: _Report) -> str:
+def _kind(raw: Mapping[str, Any], report: Report) -> str:
     """The kind of set by its shape; only gate sets can be loaded so far."""
+    if raw.get("kind") == "calibration" and "cases" not in raw:
+        report.add("", "this is a calibration set: it measures judges", "use se.calibrate_judge")
+        report.raise_if_any()
     for key, name in (("prompts", "trigger set"), ("evals", "suite")):
         if key in raw and "cases" not in raw:
             report.add(
@@ -170,7 +117,7 @@ def _models() -> type[BaseModel]:
     return GateSet
 
 
-def _shape(raw: Mapping[str, Any], report: _Report) -> BaseModel | None:
+def _shape(raw: Mapping[str, Any], report: Report) -> BaseModel | None:
     """Checks types and required keys."""
     from pydantic import ValidationError
 
@@ -197,7 +144,7 @@ def _unknown_keys(raw: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _cases(
-    raw: Mapping[str, Any], report: _Report, notes: list[str], unknown: list[tuple[str, str]]
+    raw: Mapping[str, Any], report: Report, notes: list[str], unknown: list[tuple[str, str]]
 ) -> list[Case]:
     """The cases that can be made; what cannot is already, or gets, reported."""
     reader = CheckReader(
@@ -230,7 +177,7 @@ def _cases(
     return cases
 
 
-def _cluster(item: Mapping[str, Any], place: str, report: _Report) -> str | None:
+def _cluster(item: Mapping[str, Any], place: str, report: Report) -> str | None:
     """The case's `cluster`, or `group`, which means the same."""
     names = [item[key] for key in ("cluster", "group") if isinstance(item.get(key), str)]
     if len(set(names)) > 1:
@@ -250,7 +197,7 @@ def _difficulty(value: Any, place: str, notes: list[str]) -> int | None:
 class _Identifiers:
     """Case ids must differ, also as file names, and must not look like paths."""
 
-    def __init__(self, report: _Report, notes: list[str]) -> None:
+    def __init__(self, report: Report, notes: list[str]) -> None:
         self.report = report
         self.notes = notes
         self.seen: dict[str, str] = {}
@@ -293,7 +240,7 @@ class _Identifiers:
         self.stems.setdefault(stem, identifier)
 
 
-def _skill(reference: str | None, file: Path, root: Path, report: _Report, notes: list[str]) -> Path | None:
+def _skill(reference: str | None, file: Path, root: Path, report: Report, notes: list[str]) -> Path | None:
     if not reference or not reference.strip():
         notes.append("the set names no skill: running it needs `skill_path`")
         return None
