@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -16,6 +15,7 @@ from .errors import InputError, Problem, RunNotFound
 from .folder import RunFolder
 from .gate import counted
 from .record import CANDIDATE, REFERENCE, clip
+from .text import check_words
 
 LINES = 20
 """The most checks that `check_lines` names."""
@@ -168,7 +168,7 @@ def _known(run: CheckedRun) -> pl.DataFrame:
     if run.folder is not None:
         with suppress(RunNotFound):
             for case in RunFolder(run.folder).read_header()["cases"]:
-                texts |= {(case["id"], at): _said(raw) for at, raw in enumerate(case["checks"], 1)}
+                texts |= {(case["id"], at): check_words(raw) for at, raw in enumerate(case["checks"], 1)}
     rows = [
         (case["id"], at, kind, texts.get((case["id"], at)))
         for case in run.record["cases"]
@@ -176,18 +176,6 @@ def _known(run: CheckedRun) -> pl.DataFrame:
     ]
     schema = {"case_id": pl.String, "check": pl.Int64, "kind": pl.String, "text": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _said(raw: Mapping[str, Any]) -> str:
-    """What a check of a set file asks for beside its kind, in its author's own words."""
-    rest = {key: value for key, value in raw.items() if key not in ("kind", "not")}
-    if "pattern" in rest:
-        said = f"/{rest['pattern']}/{rest.get('flags') or ''}"
-    elif len(rest) == 1 and isinstance(only := next(iter(rest.values())), str):
-        said = only
-    else:
-        said = json.dumps(rest, ensure_ascii=False) if rest else ""
-    return f"not {said}".strip() if raw.get("not") else said
 
 
 def _line(row: Mapping[str, Any], *, several: bool) -> str:

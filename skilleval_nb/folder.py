@@ -131,11 +131,16 @@ class RunFolder:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The trials' lines in the order they ended; lines that cannot be read are counted in one LogWarning."""
+        for _, line in self.located_lines():
+            yield line
+
+    def located_lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The same lines, each with the byte where it begins: `lines_at` reads it again."""
         try:
             file = (self.path / TRIALS).open("rb")
         except FileNotFoundError:
             return
-        broken = 0
+        broken = begin = 0
         with file:
             for raw in file:
                 try:
@@ -145,10 +150,22 @@ class RunFolder:
                 except ValueError:
                     broken += 1
                 else:
-                    yield line
+                    yield begin, line
+                begin += len(raw)
         if broken:
             message = f"{self.path.name}/{TRIALS}: {broken} line(s) could not be read and were left out"
             warnings.warn(message, LogWarning, stacklevel=2)
+
+    def lines_at(self, begins: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The lines that begin at these bytes; an empty one where no line can be read there any more."""
+        with (self.path / TRIALS).open("rb") as file:
+            for begin in begins:
+                file.seek(begin)
+                try:
+                    line = json.loads(file.readline())
+                except ValueError:
+                    line = None
+                yield line if isinstance(line, dict) else {}
 
     def cut_torn_tail(self) -> None:
         """Removes what follows the last newline of the trials' file: half a line, left by a crash."""

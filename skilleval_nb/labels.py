@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LABELS = "labels.jsonl"
 NOTE_LIMIT = 10_000
+Key = tuple[str, str, int, int | None]
+"""Case, condition, trial and check; check None is the whole trial."""
 
 
 class HasFolder(Protocol):
@@ -94,9 +96,22 @@ def read_labels(run: HasFolder | str | Path) -> list[Label]:
     Lines that cannot be read are left out and counted in one LogWarning. Raises RunNotFound where there is no
     folder.
     """
+    return [label for label, _ in _newest(run).values() if label is not None]
+
+
+def read_notes(run: HasFolder | str | Path) -> dict[Key, str]:
+    """The notes that stand, by case, condition, trial and check; also of what has no label, or none any more.
+
+    Reads and raises as `read_labels`.
+    """
+    return {key: note for key, (_, note) in _newest(run).items() if note}
+
+
+def _newest(run: HasFolder | str | Path) -> dict[Key, tuple[Label | None, str]]:
+    """What the newest line of each trial and check says: its label and its note."""
     path = folder_of(run) / LABELS
     losses = Losses(path)
-    newest: dict[tuple[str, str, int, int | None], Label | None] = {}
+    newest: dict[Key, tuple[Label | None, str]] = {}
     if path.exists():
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -110,10 +125,11 @@ def read_labels(run: HasFolder | str | Path) -> list[Label]:
                     losses.left_out[number] = "no label"
                     continue
                 key, label = found
+                note = line.get("note")
                 newest.pop(key, None)
-                newest[key] = label
+                newest[key] = (label, note if isinstance(note, str) else "")
     losses.warn()
-    return [label for label in newest.values() if label is not None]
+    return newest
 
 
 def labels_frame(run: HasFolder | str | Path) -> pl.DataFrame:
@@ -149,9 +165,7 @@ def _problems(passed: Any, note: Any, by: Any) -> list[Problem]:
     return problems
 
 
-def _label(
-    line: Mapping[str, Any],
-) -> tuple[tuple[str, str, int, int | None], Label | None] | None:
+def _label(line: Mapping[str, Any]) -> tuple[Key, Label | None] | None:
     """What a line says, with the trial and check it says it of; None where it is no label."""
     names = ("caseId", "condition", "trial", "check", "passed", "note", "by")
     case, condition, trial, check, passed, note, by = (line.get(name) for name in names)

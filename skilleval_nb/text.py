@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -157,6 +158,18 @@ def quote_lines(record: Mapping[str, Any]) -> list[str]:
     return [
         f"judge: {missing} of {counted(len(quoted), 'quotation')} not found in the answer that was judged"
     ]
+
+
+def check_words(raw: Mapping[str, Any]) -> str:
+    """What a check of a set file asks for beside its kind, in its author's own words."""
+    rest = {key: value for key, value in raw.items() if key not in ("kind", "not")}
+    if "pattern" in rest:
+        said = f"/{rest['pattern']}/{rest.get('flags') or ''}"
+    elif len(rest) == 1 and isinstance(only := next(iter(rest.values())), str):
+        said = only
+    else:
+        said = json.dumps(rest, ensure_ascii=False) if rest else ""
+    return f"not {said}".strip() if raw.get("not") else said
 
 
 def opened_as(record: Mapping[str, Any]) -> str:
