@@ -15,16 +15,20 @@ import polars as pl
 import pytest
 from loopback import Loopback, Reply, hangup, judge_json, status, text
 from test_judge import Scripted, verdict
+from typer.testing import CliRunner
+from worlds import case, project
 
 from skilleval_nb import runner_local, stats
 from skilleval_nb.calibrate import calibrate_judge
 from skilleval_nb.calibration import load_calibration
 from skilleval_nb.calibration_result import Calibration
+from skilleval_nb.cli import app
 from skilleval_nb.errors import InputError, LogWarning, SetError
 from skilleval_nb.frames import load_log
 from skilleval_nb.judge import SYSTEM, prompt_hash
 from skilleval_nb.judge_log import corrected, known_error, load_calibrations
 from skilleval_nb.runners import Runner
+from skilleval_nb.sets import load_set
 from skilleval_nb.values import Answer, Request
 
 SHIPPED = Path(__file__).parents[1] / "sets" / "judge.calibration.json"
@@ -218,6 +222,25 @@ def test_the_hash_is_of_what_decides(tmp_path: Path) -> None:
     for change in ({"answer": "x"}, {"label": False}, {"task": "x"}, {"id": "x"}):
         assert hash_of({**EIGHT[0], **change}, *EIGHT[1:]) != same
     assert hash_of(*EIGHT, rubrics={"good": "Other."}) != same
+
+
+def test_the_command_line_validates_it_and_takes_it_for_no_set(tmp_path: Path) -> None:
+    project(tmp_path, case("one", difficulty=2))
+    path = written(tmp_path, *EIGHT)
+    runner = CliRunner()
+    done = runner.invoke(app, ["validate", str(tmp_path / "sets")])
+    assert done.exit_code == 0
+    assert f"{path}: 8 items over 1 rubric to calibrate judges by" in done.output
+    assert "magic.json: 1 case" in done.output
+    dark = runner.invoke(app, ["dark-room", str(tmp_path / "sets")])
+    assert dark.exit_code == 0
+    assert "calibration" not in dark.output
+    path.write_text(path.read_text().replace("true", "1"))
+    broken = runner.invoke(app, ["validate", str(tmp_path / "sets")])
+    assert broken.exit_code == 2
+    assert "items[0].label: must be true or false" in broken.output
+    with pytest.raises(SetError, match=r"this is a calibration set.*calibrate_judge"):
+        load_set(path)
 
 
 # --- a real judge over HTTP --------------------------------------------------------------------------------
@@ -816,7 +839,7 @@ def test_the_local_model_is_measured_as_it_is(tmp_path: Path) -> None:
     wanted = ("plain-words/two-words", "plain-words/leverages", "commit-message/subject-only")
     items = [one for one in shipped["items"] if one["id"] in wanted]
     path = written(tmp_path, *items, rubrics=shipped["rubrics"])
-    result = calibrate_judge(path, runner="local", progress=False, timeout_s=4)
+    result = calibrate_judge(path, runner="local", progress=False, timeout_s=2)
     found = result.agreement
     assert (found.items, found.judgements, found.missing) == (3, 3, 0)
     assert found.judged + found.abstained == 3
