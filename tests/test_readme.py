@@ -79,10 +79,15 @@ def test_no_file_names_a_registry_or_a_path_of_some_machine() -> None:
     assert bad == []
 
 
+def shipped_sets() -> list[Path]:
+    """The sets of cases; a calibration set is none."""
+    return [path for path in (ROOT / "sets").glob("*.json") if not path.name.endswith(".calibration.json")]
+
+
 def test_the_shipped_sets_are_clean_tagged_and_have_their_skills() -> None:
     from skilleval_nb.darkroom import coverage
 
-    paths = sorted((ROOT / "sets").glob("*.json"))
+    paths = sorted(shipped_sets())
     assert len(paths) >= 3
     for path in paths:
         found = load_set(path, strict=True)
@@ -92,7 +97,7 @@ def test_the_shipped_sets_are_clean_tagged_and_have_their_skills() -> None:
 
 def test_the_committed_log_holds_real_runs_of_every_shipped_set() -> None:
     frame = se.load_log(ROOT / "runs" / "log.jsonl", level="run")
-    names = {path.stem for path in (ROOT / "sets").glob("*.json")}
+    names = {path.stem for path in shipped_sets()}
     assert names <= set(frame["set"])
     assert set(frame["runner"]) == {"local"}
     assert frame["trials_errored"].sum() == 0
