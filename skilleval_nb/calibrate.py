@@ -17,6 +17,7 @@ from .cases import JudgeCheck
 from .controls import visible
 from .errors import InputError, Problem, SetError
 from .execute import Counts, execute
+from .finder import LOG, resolve_runs_dir
 from .folder import make_runs_dir
 from .gate import counted
 from .header import git_state
@@ -28,7 +29,6 @@ from .plan import seed_of
 from .progress import Painter, Progress
 from .record import clip
 from .runners import Runner, choose, create
-from .runs import LOG, resolve_runs_dir
 from .settings import DEFAULT_CONCURRENCY, DEFAULT_JUDGE, DEFAULT_TIMEOUT_S, named_judge, problems_of
 from .sync import run_sync
 from .values import Grade, Outcome, Trial, TrialKey, Usage, utc_now

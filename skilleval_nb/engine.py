@@ -12,6 +12,7 @@ from .cases import EvalSet
 from .controls import visible
 from .errors import InputError, Problem, SetError
 from .execute import Counts
+from .finder import resolve_runs_dir
 from .folder import RunFolder
 from .gate import counted
 from .header import make_header
@@ -24,7 +25,7 @@ from .record import build_record
 from .resume import folder_to_resume, job_to_resume, refuse_if_changed, settings_of
 from .reuse import addresses, reusable
 from .runners import Runner
-from .runs import Run, resolve_runs_dir
+from .runs import Run
 from .sets import load_set, load_to_run
 from .settings import CONDITIONS, Wishes, check_runnable, problems_of, settle
 from .skills import Skill, load_skill

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .execute import Counts, execute
+from .finder import LOG
 from .folder import RunFolder
 from .gate_trial import GateTrials
 from .log import append_record
@@ -18,7 +19,7 @@ from .patterns import Matcher
 from .plan import Plan
 from .progress import Painter
 from .record import Address, build_record, trial_line
-from .runs import LOG, Run, look_of
+from .runs import Run, look_of
 from .settings import Settings
 from .sync import TICK_S, run_sync
 from .values import Trial, TrialKey

@@ -9,13 +9,13 @@ from typing import Any
 from . import __version__
 from .calibration_result import REASONING_LIMIT, Calibration, calibration_record
 from .errors import InputError, Problem, RunNotFound
+from .finder import LOG, find_folder, resolve_runs_dir
 from .folder import HEADER, RunFolder, make_runs_dir
 from .gate import counted
 from .judge_log import FROM_LABELS
 from .labels import HasFolder, folder_of, read_labels
 from .log import append_record
 from .record import clip, latest
-from .runs import LOG, find_folder, resolve_runs_dir
 from .values import Outcome, TrialKey, utc_now
 
 JUDGE = ("judgeModel", "resolvedJudgeModel", "judgeRunner", "judgeHash", "judgeN")

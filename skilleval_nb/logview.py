@@ -8,10 +8,10 @@ from typing import Any
 
 from .controls import visible
 from .errors import InputError, Problem
+from .finder import LOG, resolve_runs_dir, run_id_of
 from .gate import signed
 from .log import read_records
 from .record import decision_of
-from .runs import LOG, resolve_runs_dir, run_id_of
 from .text import shares
 
 

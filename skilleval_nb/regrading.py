@@ -18,6 +18,7 @@ from .cases import EvalSet
 from .controls import visible
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
+from .finder import find_folder, resolve_runs_dir
 from .folder import RunFolder
 from .gate import counted
 from .header import make_header
@@ -30,7 +31,7 @@ from .regrade_set import Checks, cases_of_run, set_to_grade
 from .regrade_trials import RegradeTrials, Regrading, Stored
 from .resume import job_to_resume
 from .runners import Runner, create
-from .runs import Run, find_folder, from_folder, resolve_runs_dir
+from .runs import Run, from_folder
 from .settings import (
     DEFAULT_CONCURRENCY,
     DEFAULT_JUDGE,

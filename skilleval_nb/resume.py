@@ -10,6 +10,7 @@ from typing import Any
 from .cases import EvalSet
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
+from .finder import find_folder
 from .folder import RunFolder
 from .job import Job
 from .judge import prompt_hash
@@ -19,7 +20,7 @@ from .progress import Painter
 from .record import is_measured, key_of, latest
 from .reuse import addresses
 from .runners import Runner
-from .runs import Run, find_folder, from_folder
+from .runs import Run, from_folder
 from .settings import CONDITIONS
 from .skills import Skill
 from .values import TrialKey, utc_now

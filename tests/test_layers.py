@@ -13,7 +13,7 @@ import skilleval_nb
 
 PACKAGE = Path(skilleval_nb.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("values",),
+    ("values", "marked"),
     ("errors",),
     ("paths", "controls", "pattern_worker", "json_worker", "skills", "models", "weights", "children"),
     ("sync", "recording", "phrases", "shapes", "foreign"),
@@ -37,15 +37,20 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stored",),
     ("gate_trial",),
     ("folder", "log", "columns"),
-    ("changes",),
+    ("changes", "finder"),
     ("record", "decode", "judge_log"),
     ("frames", "text", "labels", "calibration_result"),
-    ("check_rates",),
-    ("html",),
+    ("check_rates", "labelled"),
+    ("html", "transcripts"),
+    ("case_view",),
+    ("inspection",),
+    ("inspect_html",),
+    ("inspector",),
     ("runs", "selftest"),
+    ("export",),
     ("lint_run",),
     ("lint",),
-    ("logview", "charts"),
+    ("logview", "charts", "comparison"),
     ("progress", "header", "notebook", "reuse"),
     ("widget",),
     ("live", "job"),
@@ -73,7 +78,7 @@ HOMES = {  # the modules whose whole purpose a heavy library is may import it at
     "altair": {"charts"},
     "ipywidgets": {"widget"},
     "IPython": {"widget"},
-    "anywidget": {"widget"},
+    "anywidget": {"inspector"},
 }
 REGISTRY = {"runners"}
 """Knows the runners by name: the one place that reaches up, on purpose, and only when one is asked for."""
