@@ -164,30 +164,35 @@ def decide(cases: Iterable[CaseCells]) -> Decision:
     )
 
 
-def rate_line(decision: Decision) -> str:
+def rate_line(decision: Decision, names: tuple[str, str] = ("baseline", "with-skill")) -> str:
     """Write both pass rates with their denominator, and Δ in whole points with an ASCII sign."""
     graded = decision.graded
     change = Fraction(decision.skill_pass - decision.baseline_pass, graded) if graded else None
     shown = "n/a" if change is None else f"{signed(change, '-')}%"
     baseline, skill = (_share(n, graded) for n in (decision.baseline_pass, decision.skill_pass))
-    return f"pass rate   baseline {baseline}   with-skill {skill}   Δ {shown}"
+    return f"pass rate   {names[0]} {baseline}   {names[1]} {skill}   Δ {shown}"
 
 
 def gate_lines(decision: Decision) -> list[str]:
     """Write the gate, and in lines below it what a reader needs to judge it."""
+    missing = missing_words(decision)
+    if decision.gate is not Gate.NOT_MEASURED:
+        return [*GATE_TEXTS[decision.gate], *([f"  {missing}"] if missing else [])]
+    return [f"ship gate: NOT MEASURED — {missing or 'the set has no cases'}"]
+
+
+def missing_words(decision: Decision) -> str:
+    """Say what the unmeasured trials mean for the gate; empty where there are none."""
     missing = decision.unmeasured_trials
+    if not missing:
+        return ""
     reach = span(decision.worst[0] or 0, decision.best[0] or 0)
     if decision.gate is not Gate.NOT_MEASURED:
-        lines = list(GATE_TEXTS[decision.gate])
-        if missing:
-            trials = counted(missing, "trial")
-            lines.append(f"  {trials} unmeasured: the gate stands however they would have ended (Δ {reach})")
-        return lines
-    if not decision.graded + decision.errors:
-        return ["ship gate: NOT MEASURED — the set has no cases"]
+        trials = counted(missing, "trial")
+        return f"{trials} unmeasured: the gate stands however they would have ended (Δ {reach})"
     trials = counted(missing, "unmeasured trial")
     why = f"depends on {trials}" if decision.graded else f"no case measured in both conditions, {trials}"
-    return [f"ship gate: NOT MEASURED — {why} (provisional Δ {reach})"]
+    return f"{why} (provisional Δ {reach})"
 
 
 def _fill(cases: Sequence[CaseCells], *, for_skill: bool) -> tuple[float | None, Gate]:

@@ -244,7 +244,10 @@ def _case(
 
 def _compact(line: Mapping[str, Any]) -> dict[str, Any]:
     """A trial as the log keeps it: no text, evidence no longer than a line."""
-    kept = ("trial", "outcome", "reason", "tokens", "latencyS", "costUsd", "model", "stopReason", "reused")
+    kept = (
+        *("trial", "outcome", "reason", "tokens", "latencyS"),
+        *("costUsd", "model", "stopReason", "reused", "from"),
+    )
     trial = {name: line[name] for name in kept if line.get(name) is not None}
     if "reason" in trial:
         trial["reason"] = clip(trial["reason"])
@@ -330,10 +333,13 @@ def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def decision_of(cases: Sequence[Mapping[str, Any]]) -> Decision:
     """The gate's decision from a record's cases; the origin's records, which hold only verdicts, too."""
-    return decide([CaseCells(case["id"], _cell(case, REFERENCE), _cell(case, CANDIDATE)) for case in cases])
+    return decide(
+        [CaseCells(case["id"], cell_of(case, REFERENCE), cell_of(case, CANDIDATE)) for case in cases]
+    )
 
 
-def _cell(case: Mapping[str, Any], condition: str) -> Cell:
+def cell_of(case: Mapping[str, Any], condition: str) -> Cell:
+    """A record's case under one condition; of the origin's records the verdict counts as one trial."""
     results = case.get("results")
     if results is None:
         verdict = case.get(condition)
@@ -356,7 +362,7 @@ def _evidence(
         return None
     from .stats import evidence_line, looks_p, summary
 
-    result = summary(baseline=_outcomes(cases, REFERENCE), skill=_outcomes(cases, CANDIDATE))
+    result = summary(baseline=outcomes_of(cases, REFERENCE), skill=outcomes_of(cases, CANDIDATE))
     claims = decision.gate is not Gate.NOT_MEASURED or result.scope is None
     low, high = result.delta_ci or (None, None)
     return {
@@ -375,12 +381,20 @@ def _evidence(
     }
 
 
-def _outcomes(cases: Sequence[Mapping[str, Any]], condition: str) -> list[list[bool | None]]:
-    """True, False or None for every planned trial of every case."""
+def outcomes_of(cases: Sequence[Mapping[str, Any]], condition: str) -> list[list[bool | None]]:
+    """True, False or None for every planned trial of every case; of the origin's records the verdict."""
     found = []
     for case in cases:
-        result = next(result for result in case["results"] if result["condition"] == condition)
+        result = result_of(case, condition)
+        if result is None:
+            found.append([case.get(condition)])
+            continue
         by_number = {trial["trial"]: trial["outcome"] for trial in result["trials"]}
         words = {Outcome.PASSED: True, Outcome.FAILED: False}
         found.append([words.get(by_number.get(number, "")) for number in range(1, result["planned"] + 1)])
     return found
+
+
+def result_of(case: Mapping[str, Any], condition: str) -> Mapping[str, Any] | None:
+    """What a record's case holds of one condition; None where it was not run, or only its verdict is kept."""
+    return next((item for item in case.get("results") or () if item["condition"] == condition), None)
