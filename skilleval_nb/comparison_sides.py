@@ -87,7 +87,8 @@ class Side:
     def _run_of(self, trial: Record) -> str | None:
         if not trial.get("reused"):
             return self.run_id
-        return trial.get("from") or self.record.get("regradeOf")
+        found: str | None = trial.get("from")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

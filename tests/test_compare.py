@@ -104,9 +104,23 @@ def test_one_run_compares_its_conditions_as_the_run_itself_does() -> None:
     assert found.record["evidence"]["pSet"] == run.record["evidence"]["pSet"] == pytest.approx(0.03125)
     assert found.record["evidence"]["line"] == run.record["evidence"]["line"]
     assert found.warnings == ()
+    name = "20261130T181500Z-polite"
+    assert found.lines()[0].startswith(
+        f"A {name} baseline 2026-11-30 · B {name} skill 01234567 2026-11-30 · local m"
+    )
     assert not any("run apart" in line for line in found.lines())
     turned = compare(run, conditions=["skill", "baseline"])
     assert (turned.gate, turned.delta) == ("REGRESSION", -1.0)
+
+
+def test_unequal_numbers_of_trials_show_what_the_smaller_one_can() -> None:
+    found = compare(made({"a": ("0", "1")}, "a"), made({"a": ("000", "110")}, "bb"))
+    assert "1 case × 1 trial" in found.lines()[3]
+    assert " · n=1 and n=3" in found.lines()[0]
+    assert found.delta == 0.0
+    assert found.evidence.delta == pytest.approx(-1 / 3)
+    assert "answers without chance where n=1" in found.warnings[0]
+    assert compare(made({"a": ("000", "111")}, "a"), made({"a": ("00000", "11111")}, "bb")).warnings == ()
 
 
 def test_the_frame_has_one_row_a_case() -> None:
@@ -366,6 +380,10 @@ def test_what_others_wrote_stays_text() -> None:
     for line in found.lines():
         assert " ".join(line.split()) in text
     assert "30 of 41" in text
+    turned = compare(made({"same": ("1", "1"), "up": ("0", "1"), "down": ("1", "0")}))._repr_html_()
+    assert (
+        turned.rindex(">down<") < turned.rindex(">up<") < turned.rindex(">same<")
+    )  # what needs a look comes first
     named = next(
         line
         for line in compare(made(cells, "a"), conditions=("baseline", "skill")).lines()
@@ -530,9 +548,12 @@ def test_a_set_that_only_grew_is_compared_over_the_cases_of_both(tmp_path: Path)
 
 def test_a_dialect_or_a_limit_that_changed_is_another_set(tmp_path: Path) -> None:
     first = run(project(tmp_path, case("a")), answers({"a": GOOD}))
-    second = run(project(tmp_path, case("a"), regex="python", max_tokens=9), answers({"a": GOOD}))
-    with pytest.raises(InputError, match="dialect of patterns of a"):
+    second = run(project(tmp_path, case("a"), regex="python"), answers({"a": GOOD}))
+    with pytest.raises(InputError, match="set: the cases differ: dialect of patterns of a —"):
         compare(first, second)
+    third = run(project(tmp_path, case("a"), max_tokens=9), answers({"a": GOOD}))
+    with pytest.raises(InputError, match="set: the cases differ: limit of tokens of a —"):
+        compare(first, third)
 
 
 def test_a_regrade_is_about_the_graders(tmp_path: Path) -> None:
@@ -606,6 +627,16 @@ def test_some_shared_trials_are_counted(tmp_path: Path) -> None:
     words = "2 of A's 3 and B's 3 trials are the same ones: they cannot differ, which can only weaken the evidence"
     assert words in found.lines()
     assert found.record["shared"] == {"trials": 2, "ofA": 3, "ofB": 3, "all": False}
+
+
+def test_a_side_whose_trials_are_all_of_the_other_shows_nothing_new() -> None:
+    a = made({"a": ("00", "10"), "b": ("00", "01"), "c": ("00", "00")}, "a")
+    taken = {"reused": True, "from": "a"}
+    b = made({"a": ("0", "1"), "b": ("0", "0"), "c": ("0", "0")}, "b", tell=lambda *key: taken)
+    found = compare(a, b)
+    assert found.record["shared"] == {"trials": 3, "ofA": 6, "ofB": 3, "all": True}
+    assert "both sides hold the same 3 answers" in str(found)
+    assert "of 3 answers measured on both sides 0 moved to pass, 0 to fail" in str(found)
 
 
 def test_reused_trials_of_an_unnamed_run_are_told() -> None:
