@@ -23,7 +23,9 @@ NAMES = 12
 _RANK = {"flipped to fail": 0, "flipped to pass": 1, "not measured in both": 2}
 KINDS = ("input", "output", "cache read", "cache write")
 
-_STYLE = """<style>
+NO_MATH = "tex2jax_ignore mathjax_ignore"
+"""The classes that keep MathJax, old and new, from taking what others wrote for formulas."""
+STYLE = """<style>
 .sknb{color:inherit;font-family:var(--jp-content-font-family,system-ui,sans-serif)}
 .sknb{font-size:var(--jp-content-font-size1,14px);line-height:1.5;max-width:64em;overflow-wrap:anywhere}
 .sknb.sknb p{margin:.35em 0}
@@ -36,6 +38,7 @@ _STYLE = """<style>
 .sknb.sknb .sknb-t tbody tr,.sknb.sknb .sknb-t tbody tr:hover{background:transparent}
 .sknb.sknb .sknb-rates thead{border:0}
 .sknb .sknb-t th{font-weight:600}
+.sknb .sknb-t caption{text-align:left;opacity:.85;color:inherit;padding:0}
 .sknb .sknb-t th[scope=row]{font-weight:400}
 .sknb .sknb-lines th,.sknb .sknb-lines td{overflow-wrap:normal}
 .sknb .sknb-lines td{white-space:nowrap}
@@ -85,13 +88,31 @@ def run_html(record: Mapping[str, Any], *, transcripts: bool = True) -> str:
         _tokens(record),
         _next(record, transcripts=transcripts),
     ]
-    name = escape(f"result of {record.get('set')}")
-    return f'{_STYLE}<div class="sknb" role="group" aria-label="{name}">{"".join(parts)}</div>'
+    return root_html(f"result of {record.get('set')}", "".join(parts))
+
+
+def root_html(name: str, body: str, style: str = "") -> str:
+    """HTML of ours as one output: with its style, a name for screen readers, and kept from MathJax."""
+    label = escape(name)
+    return f'{STYLE}{style}<div class="sknb {NO_MATH}" role="group" aria-label="{label}">{body}</div>'
+
+
+def lines_html(
+    name: str, lines: Sequence[str], head: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
+) -> str:
+    """A result in lines, the first of them its title, and a table below; all of it plain text."""
+    title, *rest = lines
+    parts = [f'<p class="sknb-head"><b>{escape(title)}</b></p>', *(f"<p>{_said(line)}</p>" for line in rest)]
+    if rows:
+        count = f"{len(rows):,}" if len(rows) <= ROWS else f"{ROWS} of {len(rows):,}, the frame has all"
+        table = _table(head, rows[:ROWS], words_last=True, caption=name)
+        parts.append(_folded(f"{name}: {count}", table, is_open=len(rows) <= NAMES))
+    return root_html(name, "".join(parts))
 
 
 def line_html(line: str) -> str:
     """One sentence of ours about a run that is under way, or one that a runner's author wrote."""
-    return f"<div>{_said(line)}</div>"
+    return f'<div class="{NO_MATH}">{_said(line)}</div>'
 
 
 def _said(line: str) -> str:
@@ -298,6 +319,7 @@ def _table(
     *,
     numbers_from: int | None = None,
     words_last: bool = False,
+    caption: str = "",
 ) -> str:
     """A table; its first column names the rows, those from `numbers_from` on are figures, the last may be prose."""
     marks = [
@@ -313,7 +335,8 @@ def _table(
     for first, *rest in rows:
         cells = "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(rest, marks[1:], strict=True))
         lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
+    named = f"<caption>{escape(caption)}</caption>" if caption else ""
     return (
-        '<table class="sknb-t sknb-lines">'
+        f'<table class="sknb-t sknb-lines">{named}'
         f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )

@@ -23,6 +23,7 @@ TAGS = {
 }  # fmt: skip
 ATTRIBUTES = {"aria-hidden", "aria-label", "class", "data-gate", "open", "role", "scope", "style", "tabindex"}
 VOID: set[str] = set()
+LINE = '<div class="tex2jax_ignore mathjax_ignore">'
 
 
 class Page(HTMLParser):
@@ -274,8 +275,8 @@ def test_escape_makes_text_safe_in_elements_and_attributes() -> None:
 
 
 def test_lines_of_a_run_under_way_are_text() -> None:
-    assert line_html("warning: <b>x</b>") == "<div><b>warning:</b> &lt;b&gt;x&lt;/b&gt;</div>"
-    assert line_html("a: b") == "<div>a: b</div>"
+    assert line_html("warning: <b>x</b>") == f"{LINE}<b>warning:</b> &lt;b&gt;x&lt;/b&gt;</div>"
+    assert line_html("a: b") == f"{LINE}a: b</div>"
 
 
 texts = st.text(alphabet=st.characters(), max_size=30) | st.sampled_from(
