@@ -11,7 +11,7 @@ from .gate import counted
 
 NAMES = 10
 """The most cases that a sentence names."""
-_NOT_DECIDING = {"id", "difficulty"}
+_NOT_DECIDING = {"id", "difficulty", "cluster"}
 
 
 def named(names: Sequence[str]) -> str:

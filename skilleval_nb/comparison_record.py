@@ -44,7 +44,8 @@ def comparison_record(
     cells = cells_of(a, b, case_ids)
     decision = decide(cells)
     shared = shared_trials(a, b, case_ids)
-    weighed = summary(baseline=a.outcomes(case_ids), skill=b.outcomes(case_ids))
+    clusters = b.clusters(case_ids) or a.clusters(case_ids)
+    weighed = summary(a.outcomes(case_ids), b.outcomes(case_ids), clusters)
     withheld = _withheld(shared, decision, weighed)
     record = {
         "kind": KIND,

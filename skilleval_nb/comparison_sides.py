@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from .gate import CaseCells, Decision, decide
-from .record import cell_of, is_measured, outcomes_of, result_of
+from .record import cell_of, clusters_of, is_measured, outcomes_of, result_of
 
 REFERENCE, CANDIDATE = "A", "B"
 
@@ -46,6 +46,10 @@ class Side:
     def outcomes(self, case_ids: Iterable[str]) -> list[list[bool | None]]:
         """True, False or None (not measured) for every planned trial of the cases."""
         return outcomes_of([self.cases[name] for name in case_ids], self.condition)
+
+    def clusters(self, case_ids: Iterable[str]) -> list[str | None] | None:
+        """The cluster of each case; None where none has one."""
+        return clusters_of([self.cases[name] for name in case_ids])
 
     def origins(self, case_ids: Iterable[str]) -> dict[Origin, bool | None]:
         """Where each trial was run, and whether it passed; without those that came from a run that is not named."""

@@ -65,6 +65,7 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False)
                 "id": case.id,
                 "prompt": case.prompt,
                 "difficulty": case.difficulty,
+                **({"cluster": case.cluster} if case.cluster else {}),
                 "checks": [dict(check) for check in case.raw.get("assert", ())],
             }
             for case in plan.cases

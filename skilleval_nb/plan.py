@@ -49,6 +49,11 @@ class Plan:
         return len(self.cases) * len(self.conditions) * self.settings.n
 
     @property
+    def groups(self) -> int:
+        """Groups of cases that stand or fall together; a case without a cluster is one of its own."""
+        return len({case.cluster or (case.id,) for case in self.cases})
+
+    @property
     def judge_calls(self) -> int:
         """Judge calls where every trial is answered."""
         checks = sum(check.kind == "judge" for case in self.cases for check in case.checks)
@@ -85,7 +90,7 @@ class Plan:
 
     def __repr__(self) -> str:
         """What a run would do, in a few lines."""
-        from .stats import design
+        from .stats import design, plan_advice
 
         settings, set_name = self.settings, self.eval_set.name
         calls = f"{self.executor_calls} executor calls"
@@ -103,7 +108,11 @@ class Plan:
             f"cost        {limit}",
         ]
         if self.cases:
-            lines.append(f"can show    {design(n_cases=len(self.cases), n_trials=settings.n).text}")
+            size = (len(self.cases), settings.n)
+            lines.append(f"can show    {design(*size, units=self.groups).text}")
+            advised = plan_advice(*size, units=self.groups) if len(self.conditions) == 2 else ()
+            heads = ("advice      ", " " * 12)
+            lines += [f"{head}{sentence}" for head, sentence in zip(heads, advised, strict=False)]
         lines += [f"warning     {warning}" for warning in settings.warnings]
         return "\n".join(" ".join(visible(line).splitlines()) for line in lines)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .changes import before_line, change_counts, change_rows
 from .gate import CaseCells, Cell, Decision, decide, majority, percent
+from .ledger import ledger
 from .values import Gate, Grade, Outcome, Trial, TrialKey, Usage
 
 SCHEMA = 1
@@ -126,7 +127,7 @@ def build_record(
     conditions: list[str] = list(header["conditions"])
     cases = [_case(item, conditions, int(header["n"]), trials) for item in header["cases"]]
     decision = decision_of(cases)
-    usage = _usage(attempts, conditions)
+    usage = ledger(attempts, conditions)
     tokens = [Usage(*row["tokens"]) for row in usage if row["tokens"]]
     total = sum(tokens[1:], tokens[0]) if tokens else None
     measured = sum(is_measured(line) for line in trials.values())
@@ -237,6 +238,7 @@ def _case(
         REFERENCE: verdicts.get(REFERENCE),
         CANDIDATE: verdicts.get(CANDIDATE),
         "difficulty": item.get("difficulty"),
+        **_present(cluster=item.get("cluster")),
         "checks": [check["kind"] for check in item["checks"]],
         "results": results,
     }
@@ -267,68 +269,6 @@ def clip(text: str, limit: int = EVIDENCE_LIMIT) -> str:
     """`text` on one line, cut to `limit` characters."""
     text = " ".join(text.split())
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _usage(attempts: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> list[dict[str, Any]]:
-    """The token ledger, one row a role and condition, attempts before a resume included.
-
-    `asked` counts trials or judgements, `reported` those whose tokens are known, `calls` retries too.
-    """
-    rows = []
-    for role in ("executor", "judge"):
-        for condition in conditions:
-            spent = [
-                entry
-                for line in attempts
-                if line["condition"] == condition
-                for entry in (_judged(line) if role == "judge" else _answered(line))
-            ]
-            if not spent and role == "judge":
-                continue
-            known = [Usage(*entry["tokens"]) for entry in spent if entry["tokens"]]
-            costs = [entry["cost"] for entry in spent if entry["cost"] is not None]
-            times = [entry["latency"] for entry in spent if entry["latency"] is not None]
-            rows.append(
-                {
-                    "role": role,
-                    "condition": condition,
-                    "calls": sum(entry["calls"] for entry in spent),
-                    "asked": len(spent),
-                    "reported": len(known),
-                    "tokens": sum(known[1:], known[0]).as_list() if known else None,
-                    "costUsd": sum(costs) if costs else None,
-                    "latencyS": _rounded(sum(times)) if times else None,
-                }
-            )
-    return rows
-
-
-def _answered(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if line.get("reused"):
-        return []
-    return [
-        {
-            "calls": line.get("calls", 1),
-            "tokens": line.get("tokens"),
-            "cost": line.get("costUsd"),
-            "latency": line.get("latencyS"),
-        }
-    ]
-
-
-def _judged(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if line.get("reused") and not line.get("regraded"):
-        return []
-    return [
-        {
-            "calls": check.get("judgeCalls", 1),
-            "tokens": check.get("judgeTokens"),
-            "cost": check.get("judgeCostUsd"),
-            "latency": check.get("judgeLatencyS"),
-        }
-        for check in line.get("checks", ())
-        if check.get("judgeModel") and not check.get("kept")
-    ]
 
 
 def decision_of(cases: Sequence[Mapping[str, Any]]) -> Decision:
@@ -362,7 +302,8 @@ def _evidence(
         return None
     from .stats import evidence_line, looks_p, summary
 
-    result = summary(baseline=outcomes_of(cases, REFERENCE), skill=outcomes_of(cases, CANDIDATE))
+    baseline, skill = (outcomes_of(cases, condition) for condition in (REFERENCE, CANDIDATE))
+    result = summary(baseline, skill, clusters_of(cases))
     claims = decision.gate is not Gate.NOT_MEASURED or result.scope is None
     low, high = result.delta_ci or (None, None)
     return {
@@ -379,6 +320,12 @@ def _evidence(
         "skillRate": result.skill_rate,
         "line": evidence_line(result, n_trials=n, look=1 if confirm else look),
     }
+
+
+def clusters_of(cases: Sequence[Mapping[str, Any]]) -> list[str | None] | None:
+    """The cluster of every case, None for a case that stands alone; None where no case has one."""
+    clusters = [case.get("cluster") for case in cases]
+    return clusters if any(clusters) else None
 
 
 def outcomes_of(cases: Sequence[Mapping[str, Any]], condition: str) -> list[list[bool | None]]:

@@ -1,13 +1,15 @@
 """How far chance explains a difference: the evidence that stands beside the gate and never changes it.
 
 `summary` weighs the trials of two conditions, `evidence_line` says it in words, `design` tells beforehand
-what a set can show. The parts are in `stats_exact` (tests), `stats_estimates` (intervals), `stats_summary`,
-`stats_judge` and `stats_design`; all that is public is reachable from here.
+what a set can show, `advice` what to do about it. The parts are in `stats_exact` (tests), `stats_several`
+(adjusted p-values), `stats_estimates` (intervals), `stats_summary`, `stats_judge`, `stats_design` and `stats_advice`;
+all that is public is reachable from here.
 """
 
 from __future__ import annotations
 
 from .gate import counted, gate_of, span
+from .stats_advice import advice, plan_advice
 from .stats_design import (
     BASELINE_RATE,
     CLAIM_UNITS,
@@ -57,6 +59,7 @@ from .stats_judge import (
     smallest_drift,
     summary_flips,
 )
+from .stats_several import bh, holm
 from .stats_summary import IMPROVES, NO_EVIDENCE, REGRESSES, SIMILAR, THESE, Summary, summary
 
 __all__ = [
@@ -82,6 +85,8 @@ __all__ = [
     "Summary",
     "Trials",
     "VarianceSplit",
+    "advice",
+    "bh",
     "cohen_kappa",
     "delta_ci",
     "design",
@@ -90,10 +95,12 @@ __all__ = [
     "evidence_line",
     "gwet_ac1",
     "held",
+    "holm",
     "looks_p",
     "mcnemar_p",
     "pass_at_k",
     "pass_hat_k",
+    "plan_advice",
     "power",
     "ppi_mean",
     "ratio_ci",

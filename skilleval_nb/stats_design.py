@@ -65,19 +65,25 @@ class Design:
     text: str
 
 
-def design(n_cases: int, n_trials: int, *, baseline_rate: float = BASELINE_RATE) -> Design:
+def design(
+    n_cases: int, n_trials: int, *, baseline_rate: float = BASELINE_RATE, units: int | None = None
+) -> Design:
     """Say what a set of `n_cases`, each run `n_trials` times in both conditions, can show.
 
+    `units` are the groups of cases that stand or fall together, which count for similar prompts; None: every
+    case stands alone.
+
     Raises:
-        InputError: no case, no trial, or a rate outside [0, 1].
+        InputError: no case, no trial, a rate outside [0, 1], or more groups than cases.
     """
-    if n_cases < 1 or n_trials < 1 or not 0 <= baseline_rate <= 1:
+    groups = n_cases if units is None else units
+    if not 1 <= groups <= n_cases or n_trials < 1 or not 0 <= baseline_rate <= 1:
         raise InputError(
-            "a design needs at least one case, one trial and a baseline rate in [0, 1],"
-            f" not {n_cases}, {n_trials} and {baseline_rate}"
+            "a design needs at least one case, one trial, a baseline rate in [0, 1] and no more groups than cases,"
+            f" not {n_cases}, {n_trials}, {baseline_rate} and {groups}"
         )
     p_set_min = single_run_min(n_cases) if n_trials == 1 else stratified_min([(n_trials, n_trials)] * n_cases)
-    p_cases_min = sign_flip_min(n_cases)
+    p_cases_min = sign_flip_min(groups)
     smallest = None if p_set_min > ALPHA else smallest_rise(n_cases, n_trials, baseline_rate)
     size = f"{counted(n_cases, 'case')} × {counted(n_trials, 'trial')}"
     if p_set_min > ALPHA:
@@ -89,7 +95,8 @@ def design(n_cases: int, n_trials: int, *, baseline_rate: float = BASELINE_RATE)
         found = f"{findings(n_cases, n_trials, smallest)} (80% power from a baseline of {baseline_rate:.0%})"
         text = f"{found}; smallest p {shown_p(p_set_min)} on these prompts"
     if p_cases_min > ALPHA:
-        text += f"; similar prompts need at least {CLAIM_UNITS} cases"
+        kind = "cases" if groups == n_cases else f"groups of cases ({groups} here)"
+        text += f"; similar prompts need at least {CLAIM_UNITS} {kind}"
     elif p_set_min <= ALPHA:
         text += f", {shown_p(p_cases_min)} for similar prompts"
     return Design(p_set_min, p_cases_min, smallest, text)

@@ -2,12 +2,14 @@
 
 Two questions that are never mixed. *These prompts*: did the pass probability move on this set? Chance is
 in the runs (`stratified_p`, `single_run_p`). *Similar prompts*: would it move on others of their kind?
-Chance is in the choice of cases (`sign_flip_p`). All p-values are two-sided by doubling the smaller tail.
+Chance is in the choice of cases (`sign_flip_p`). All p-values are two-sided by doubling the smaller tail,
+and none is 0: below what a float can hold it is the smallest float.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -32,7 +34,7 @@ LATTICE_CELLS = 400_000_000
 def mcnemar_p(wins: int, losses: int) -> float:
     """Exact McNemar (sign) test of `wins` against `losses`."""
     tail, halvings = _mcnemar(wins, losses)
-    return min(1.0, tail / (1 << halvings))
+    return _as_p(tail / (1 << halvings))
 
 
 def single_run_p(n: int, wins: int, losses: int) -> float:
@@ -47,12 +49,12 @@ def single_run_p(n: int, wins: int, losses: int) -> float:
     tail, halvings = _mcnemar(wins, losses)
     if tail >= 1 << halvings:
         return 1.0
-    return worst_chance(n, tail, halvings)
+    return _as_p(worst_chance(n, tail, halvings))
 
 
 def single_run_min(n: int) -> float:
     """Smallest p that `single_run_p` can reach: all n cases flip, each with chance ¼."""
-    return 1.0 if n == 1 else math.ldexp(2.0, -2 * n)
+    return 1.0 if n == 1 else _as_p(math.ldexp(2.0, -2 * n))
 
 
 def worst_chance(n: int, level: int, halvings: int) -> float:
@@ -113,13 +115,13 @@ def stratified_p(cells: Iterable[tuple[int, int, int, int]]) -> tuple[float, int
         low += least * count
     at = observed - low
     p = 2 * min(float(law[: at + 1].sum()), float(law[at:].sum()))
-    return min(1.0, p), (observed > expected) - (observed < expected)
+    return _as_p(p), (observed > expected) - (observed < expected)
 
 
 def stratified_min(runs: Iterable[tuple[int, int]]) -> float:
     """Smallest p that `stratified_p` can reach with these (baseline runs, skill runs) a case."""
     arrangements = math.prod(math.comb(base + skill, skill) for base, skill in runs)
-    return min(1.0, 2 / arrangements)
+    return _as_p(2 / arrangements)
 
 
 def sign_flip_p(differences: Sequence[Fraction]) -> float:
@@ -141,12 +143,12 @@ def sign_flip_p(differences: Sequence[Fraction]) -> float:
         if step <= bound:
             law[step:] += law[:-step].copy()
         law *= 0.5
-    return min(1.0, 2 * float(law.sum()))
+    return _as_p(2 * float(law.sum()))
 
 
 def sign_flip_min(units: int) -> float:
     """Smallest p that `sign_flip_p` can reach with this many cases or clusters."""
-    return min(1.0, math.ldexp(1.0, 1 - units))
+    return _as_p(math.ldexp(1.0, 1 - units))
 
 
 def e_value(wins: int, losses: int) -> float:
@@ -170,6 +172,11 @@ def looks_p(p: float | Sequence[float], look: int | Sequence[int]) -> float | tu
     if isinstance(p, Sequence) or isinstance(look, Sequence) or look < 1:
         raise InputError("looks_p needs a p-value and its look, counted from 1 (or as many of each)")
     return min(1.0, p * look * (look + 1))
+
+
+def _as_p(p: float) -> float:
+    """A p-value in (0, 1], to 12 digits: in which order chances were summed up decides nothing."""
+    return min(1.0, max(sys.float_info.min, float(f"{p:.12g}")))
 
 
 def _mcnemar(wins: int, losses: int) -> tuple[int, int]:
