@@ -80,22 +80,24 @@ def _target(path: Path, *, overwrite: bool) -> Path:
         raise InputError(
             Problem(str(path), "a browser opens it by its name", "give a name that ends in .html")
         )
-    if not path.parent.is_dir():
-        raise InputError(
-            Problem(str(path), "there is no such folder", f"make the folder {path.parent} first")
-        )
-    if path.is_dir():
-        raise InputError(Problem(str(path), "this is a folder", "name a file in it"))
-    if path.exists() and not overwrite:
-        try:
-            with path.open("rb") as file:
-                ours = _MADE_BY.encode() in file.read(1_000)
-        except OSError as error:
-            raise _unwritable(path, error.strerror or str(error)) from None
-        if not ours:
+    try:
+        if not path.parent.is_dir():
+            raise InputError(
+                Problem(str(path), "there is no such folder", f"make the folder {path.parent} first")
+            )
+        if path.is_dir():
+            raise InputError(Problem(str(path), "this is a folder", "name a file in it"))
+        if path.exists() and not overwrite and not _is_ours(path):
             what = "there is another file of that name, which no export has written"
             raise InputError(Problem(str(path), what, "give another name, or overwrite=True"))
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from None
     return path
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _MADE_BY.encode() in file.read(1_000)
 
 
 def _unwritable(path: Path, why: str) -> InputError:
@@ -181,8 +183,9 @@ def _case(found: Transcripts, row: Row, limit: int) -> tuple[str, int]:
     moved = row.moved(*found.pair)
     parts = [_heading(row), f"<p>{moved}</p>" if moved else "", prompt_html({**prompt, "short": False})]
     cut = int(prompt["left_out"] > 0)
-    if not row.trials:
-        parts.append("<p>no trial of this case was started</p>")
+    planned = int(found.sources[row.source].header["n"])
+    if len(row.trials) < planned:
+        parts.append(f"<p>{len(row.trials):,} of {counted(planned, 'trial')} started</p>")
     for trial in row.trials:
         sides = [clean(_side(found, row, condition, trial, limit)) for condition in _conditions(found, row)]
         cut += sum(bool(side.get("answer") and side["answer"]["left_out"]) for side in sides)

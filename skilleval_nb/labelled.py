@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import Problem, RunNotFound
 from .folder import HEADER, RunFolder
-from .labels import read_labels, read_notes
+from .labels import newest
 from .values import TrialKey
 
 
@@ -27,13 +27,13 @@ class Source:
         self.labels, self.notes = {}, {}
         for folder in [*self._before(), self.folder.path]:
             fits = self._fits(folder)
-            for label in read_labels(folder):
-                key = TrialKey(label.case_id, label.condition, label.trial)
-                if fits(label.case_id, label.check):
-                    self.labels[key, label.check] = label.passed
-            for (case, condition, trial, check), note in read_notes(folder).items():
+            for (case, condition, trial, check), (label, note) in newest(folder).items():
                 if fits(case, check):
-                    self.notes[TrialKey(case, condition, trial), check] = note
+                    key = (TrialKey(case, condition, trial), check)
+                    self.labels.pop(key, None)
+                    self.notes[key] = note
+                    if label is not None:
+                        self.labels[key] = label.passed
 
     def _before(self) -> list[Path]:
         """The folders of the runs whose answers were graded anew, the first one first."""

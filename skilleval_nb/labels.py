@@ -96,22 +96,17 @@ def read_labels(run: HasFolder | str | Path) -> list[Label]:
     Lines that cannot be read are left out and counted in one LogWarning. Raises RunNotFound where there is no
     folder.
     """
-    return [label for label, _ in _newest(run).values() if label is not None]
+    return [label for label, _ in newest(run).values() if label is not None]
 
 
-def read_notes(run: HasFolder | str | Path) -> dict[Key, str]:
-    """The notes that stand, by case, condition, trial and check; also of what has no label, or none any more.
+def newest(run: HasFolder | str | Path) -> dict[Key, tuple[Label | None, str]]:
+    """What the newest line of each trial and check says, its label and its note; None is a label taken back.
 
     Reads and raises as `read_labels`.
     """
-    return {key: note for key, (_, note) in _newest(run).items() if note}
-
-
-def _newest(run: HasFolder | str | Path) -> dict[Key, tuple[Label | None, str]]:
-    """What the newest line of each trial and check says: its label and its note."""
     path = folder_of(run) / LABELS
     losses = Losses(path)
-    newest: dict[Key, tuple[Label | None, str]] = {}
+    standing: dict[Key, tuple[Label | None, str]] = {}
     if path.exists():
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -126,10 +121,10 @@ def _newest(run: HasFolder | str | Path) -> dict[Key, tuple[Label | None, str]]:
                     continue
                 key, label = found
                 note = line.get("note")
-                newest.pop(key, None)
-                newest[key] = (label, note if isinstance(note, str) else "")
+                standing.pop(key, None)
+                standing[key] = (label, note if isinstance(note, str) else "")
     losses.warn()
-    return newest
+    return standing
 
 
 def labels_frame(run: HasFolder | str | Path) -> pl.DataFrame:

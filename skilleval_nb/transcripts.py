@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError, Problem, RunNotFound
+from .errors import InputError, Problem, RunNotFound, SkillevalError
 from .finder import find_folder, resolve_runs_dir
 from .gate import counted, majority
 from .labelled import Source, source_of
-from .labels import HasFolder, add_label
+from .labels import LABELS, HasFolder, add_label
 from .marked import needle
 from .record import CANDIDATE, REFERENCE, clip, is_measured, key_of, latest
 from .values import Outcome, TrialKey
@@ -266,11 +266,14 @@ class Transcripts:
         return self.sources[entry.source].notes.get((entry.key, check), "")
 
     def label(self, entry: Entry, passed: bool | None, note: str, check: int | None = None) -> None:  # noqa: FBT001
-        """Writes a label and its note down at once; raises as `add_label`."""
+        """Writes a label and its note down at once; raises as `add_label`, and SkillevalError where it was lost."""
         source = self.sources[entry.source]
         key = entry.key
         add_label(source.folder.path, key.case_id, key.condition, key.trial, passed, check=check, note=note)
         source.read_labels()
+        if self.label_of(entry, check) is not passed:
+            where = str(source.folder.path / LABELS)
+            raise SkillevalError(str(Problem(where, f"the label of {key} could not be read back")))
 
 
 def open_transcripts(run: HasFolder | str | Path | Any, runs_dir: str | Path = "runs") -> Transcripts:

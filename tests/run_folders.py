@@ -50,9 +50,9 @@ def write_run(
     **more: Any,
 ) -> Path:
     """A run's folder under root/runs, as a finished run leaves it; its path."""
-    (root / "pyproject.toml").touch()
     folder = root / "runs" / run
     folder.mkdir(parents=True)
+    (root / "pyproject.toml").touch()
     header = {
         "schema": 1, "kind": "eval", "runId": run, "ts": "2026-11-30T18:15:00.000Z", "set": "magic",
         "skill": "skills/magic/SKILL.md", "model": "m", "judgeModel": None, "n": 1, "setHash": "a", "skillHash": "b",

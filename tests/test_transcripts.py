@@ -260,6 +260,8 @@ def test_a_regrade_shows_the_labels_of_its_run_where_the_check_is_the_same(tmp_p
     found.label(entry, True, "")
     assert found.label_of(entry) is True
     assert open_transcripts(before).label_of(open_transcripts(before).rows[0].entries["skill", 1]) is False
+    found.label(entry, None, "")
+    assert (found.label_of(entry), open_transcripts(before).label_of(entry)) == (None, False)
 
 
 # --- texts in parts ----------------------------------------------------------------------------------------
