@@ -40,6 +40,9 @@ SIZE_KINDS = ("lines", "words")
 FILE_KINDS = ("file_exists", "file_contains")
 KINDS = (*INSTEAD_OF_NOT, "regex", *TEXT_KINDS, "json", *SIZE_KINDS, *FILE_KINDS)
 
+LARGEST_SCHEMA_CHARS = 100_000
+"""A schema goes to another process with every answer."""
+
 
 @cache
 def _shapes() -> Mapping[str, type[BaseModel]]:
@@ -107,7 +110,7 @@ def read_checks(
     patterns which name none. Whatever is wrong goes to `add`, and the checks are then incomplete; what is worth
     knowing (unknown keys, a check that cannot be graded) goes to `note`. File checks are for a `suite` only.
     """
-    reader = CheckReader(dialect, add, note or (lambda _: None), suite=suite)
+    reader = CheckReader(dialect, add, note, suite=suite)
     checks = reader.read(raw, place)
     reader.finish()
     return checks
@@ -123,14 +126,14 @@ class CheckReader:
         self,
         dialect: str,
         add: Add,
-        note: Callable[[str], None],
+        note: Callable[[str], None] | None = None,
         unknown: Callable[[str, str], None] | None = None,
         *,
         suite: bool = False,
     ) -> None:
         self._dialect = dialect
         self._add = add
-        self._note = note
+        self._note = note or (lambda _: None)
         self._unknown = unknown or self._note_unknown
         self._suite = suite
         self._schemas: dict[str, list[str]] = {}
@@ -176,8 +179,9 @@ class CheckReader:
             raise _wrong(f"{place}.kind", wants("text", kind))
         if kind not in KINDS:
             return self._foreign(kind, item, place)
-        for key in item.keys() - _known(kind) - ({"not"} if kind in INSTEAD_OF_NOT else set()):
-            self._unknown(f"{place}.", key)
+        for key in item:
+            if key not in _known(kind) and not (key == "not" and kind in INSTEAD_OF_NOT):
+                self._unknown(f"{place}.", key)
         if kind in INSTEAD_OF_NOT and "not" in item:
             self._add(f"{place}.not", f"`{kind}` has no `not`", INSTEAD_OF_NOT[kind])
         if not self._shaped(kind, item, place):
@@ -216,9 +220,13 @@ class CheckReader:
             return FileCheck(kind, _inner_path(item["path"], place), item.get("value"), negated)
         if kind == "json":
             schema = item.get("schema")
-            text = None if schema is None else _as_json(schema, f"{place}.schema")
-            if text is not None:
-                self._schemas.setdefault(text, []).append(f"{place}.schema")
+            if schema is None:
+                return JsonCheck(None, negated)
+            text = _as_json(schema, f"{place}.schema")
+            if len(text) > LARGEST_SCHEMA_CHARS:
+                what = f"has {len(text):,} characters; at most {LARGEST_SCHEMA_CHARS:,} are taken"
+                raise _wrong(f"{place}.schema", what, "check less of the answer")
+            self._schemas.setdefault(text, []).append(f"{place}.schema")
             return JsonCheck(text, negated)
         dialect = item.get("dialect") or self._dialect
         if dialect not in DIALECTS:  # reported where the set names it

@@ -14,16 +14,19 @@ _EVIDENCE_CHARS = 200
 
 def file_exists(check: FileCheck, folder: Path) -> Grade:
     """Whether the trial left a regular file at the check's path."""
-    file, why = _found(check.path, folder)
+    try:
+        file, why = _found(check.path, folder)
+    except PermissionError:
+        return _undecided(check, "cannot be looked at")
     return Grade(check.kind, passed=(file is not None) is not check.negated, evidence=why)
 
 
 def file_contains(check: FileCheck, folder: Path) -> Grade:
     """Whether that file has the check's text, read as UTF-8; undecided where it is too large to be searched."""
-    file, why = _found(check.path, folder)
-    if file is None:
-        return Grade(check.kind, passed=check.negated, evidence=why)
     try:
+        file, why = _found(check.path, folder)
+        if file is None:
+            return Grade(check.kind, passed=check.negated, evidence=why)
         with file.open("rb") as stream:
             data = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
@@ -41,9 +44,11 @@ def _undecided(check: FileCheck, why: str) -> Grade:
 
 
 def _found(path: str, folder: Path) -> tuple[Path | None, str]:
-    """The regular file at `path` below `folder`, or None, with the words for either."""
+    """The regular file at `path` below `folder`, or None, with the words for either; raises PermissionError."""
     try:
         file = (folder / path).resolve(strict=True)
+    except PermissionError:
+        raise
     except (OSError, ValueError, RuntimeError):
         return None, f"no file {path}"
     if not file.is_relative_to(folder.resolve()):

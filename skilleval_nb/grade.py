@@ -1,14 +1,15 @@
 """The checks that need no model: each one's result on an answer, and a trial's outcome from all of them.
 
-A kind of check is one function in `KINDS`. It either grades the answer at once, or says which pattern is to
-be found where; the patterns of a trial are then searched together, within their bound.
+A kind of check is one function in `KINDS`. It either grades the answer at once, or says which rule is to hold
+for which text (a pattern to be found, JSON); the rules of a trial are then tried together, within their bound.
 """
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from .patterns import Found, JsonRule, Matcher, Rule
 from .values import Grade, Outcome
 
 _EVIDENCE_CHARS = 200
-_FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,18 @@ def _regex(check: Any, text: str) -> Search:
 
 
 def _json(check: Any, text: str) -> Search:
-    trimmed = text.strip()
-    fenced = _FENCED.fullmatch(trimmed)
-    return Search(JsonRule(check.schema or ""), fenced[1] if fenced else trimmed, wanted=not check.negated)
+    return Search(JsonRule(check.schema or ""), _unfenced(text.strip()), wanted=not check.negated)
+
+
+def _unfenced(text: str) -> str:
+    """What a fenced block holds where the whole text is one; a line that closes it earlier is no JSON either way."""
+    first, _, rest = text.partition("\n")
+    for sign in "`~":
+        width = len(first) - len(first.lstrip(sign))
+        body, _, last = rest.rpartition("\n")
+        if width >= 3 and last.strip() and not last.strip().strip(sign) and len(last.strip()) >= width:
+            return body
+    return text
 
 
 def _contains(check: Any, text: str) -> Grade:
@@ -60,13 +69,13 @@ def _contains(check: Any, text: str) -> Grade:
 
 
 def _icontains(check: Any, text: str) -> Grade:
-    folded = text.casefold()
-    if check.value.casefold() not in folded:
-        return _placed(check, text, -1, 0)
-    start = folded.find(check.value.casefold())
-    if len(folded) == len(text):  # else letters have become several, and places differ
-        return _placed(check, text, start, len(check.value.casefold()))
-    return Grade(check.kind, passed=not check.negated, evidence=check.value[:_EVIDENCE_CHARS])
+    folded, wanted = text.casefold(), check.value.casefold()
+    start = folded.find(wanted)
+    end = start + len(wanted)
+    if start >= 0 and len(folded) != len(text):  # letters have become several: ß is ss
+        ends = list(accumulate(len(letter.casefold()) for letter in text))
+        start, end = bisect_right(ends, start), bisect_left(ends, end) + 1
+    return _placed(check, text, start, end - start)
 
 
 def _equals(check: Any, text: str) -> Grade:
@@ -89,7 +98,7 @@ def _placed(check: Any, text: str, start: int, length: int) -> Grade:
 
 def _size(check: Any, text: str) -> Grade:
     trimmed = text.strip()
-    number = len(trimmed.split()) if check.kind == "words" else len(trimmed.splitlines())
+    number = len(trimmed.split()) if check.kind == "words" else trimmed.count("\n") + bool(trimmed)
     fits = (check.least is None or number >= check.least) and (check.most is None or number <= check.most)
     noun = check.kind if number != 1 else check.kind[:-1]
     return Grade(check.kind, passed=fits is not check.negated, evidence=f"{number:,} {noun}")
@@ -146,16 +155,18 @@ def _step(check: Check, text: str, files: Path | None) -> Grade | Search:
 
 def _decided(kind: str, search: Search, found: Found, limit_s: float) -> Grade:
     rule = search.rule
-    subject = str(rule) if isinstance(rule, JsonRule) else f"the pattern {rule}"
+    is_json = isinstance(rule, JsonRule)
+    subject = "the JSON check" if is_json else f"the pattern {rule}"
     if found.ran_over:
         reason = f"{subject} ran over its {limit_s:g} s"
         return Grade(kind, passed=None, outcome=Outcome.GRADER_TIMEOUT, reason=reason)
     if found.error is not None:
-        reason = f"{subject} could not be searched: {found.error}"
+        reason = f"{subject} could not be {'finished' if is_json else 'searched'}: {found.error}"
         return Grade(kind, passed=None, outcome=Outcome.GRADER_FAILED, reason=reason)
-    if isinstance(rule, JsonRule):
-        evidence = ": ".join(filter(None, found.fault)) if found.fault else None
-        return Grade(kind, passed=(found.fault is None) is search.wanted, evidence=evidence)
+    if is_json:
+        if found.fault is not None:
+            return Grade(kind, passed=not search.wanted, evidence=": ".join(filter(None, found.fault)))
+        return Grade(kind, passed=search.wanted, evidence=None if search.wanted else "valid JSON")
     if found.span is None:
         return Grade(kind, passed=not search.wanted)
     start, end = found.span

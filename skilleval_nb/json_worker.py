@@ -33,7 +33,8 @@ FORMAT_LIBRARIES = (
 """What `jsonschema` loads for `format`, where installed; one of them takes seconds."""
 _MOST_ERRORS = 50
 _MOST_CHARS = 200
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""Takes an open one to the end, so that no sign is looked at twice."""
 _validators: dict[str, Any] = {}
 
 
@@ -41,15 +42,16 @@ def prepare() -> None:
     """Loads the library, in this process only: without what it would need for `format`."""
     for name in FORMAT_LIBRARIES:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type] # an import of it then fails, as it may
-    sys.set_int_max_str_digits(0)  # a long number is JSON; the time for it is bounded
+    sys.set_int_max_str_digits(0)  # the time for a long number is bounded
     import jsonschema  # noqa: F401
     import referencing.jsonschema  # noqa: F401
 
 
 def text_fault(text: str, schema: str | None) -> Fault | None:
     """What is wrong with a text that should be JSON, and valid against the schema; None: nothing."""
+    number = int if schema is not None else str  # a number of a million digits is JSON, and need not be made
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_int=number)
     except RecursionError:
         plain = _STRING.sub("", text)
         if plain.count("[") == plain.count("]") and plain.count("{") == plain.count("}"):
@@ -90,10 +92,13 @@ def _validator(schema: str) -> Any:
 
 
 def _draft(content: Any) -> Any:
+    """The validator of the draft that a schema names, the newest where it names none; None: an unknown one."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
-    return validator_for(content, default=Draft202012Validator)
+    if "$schema" not in content:
+        return Draft202012Validator
+    return validator_for(content, default=None)  # type: ignore[arg-type] # it is given back for an unknown one
 
 
 def schema_fault(schema: str) -> Fault | None:
@@ -101,12 +106,10 @@ def schema_fault(schema: str) -> Fault | None:
     from jsonschema import FormatChecker, SchemaError
 
     content = json.loads(schema)
-    named = content.get("$schema")
-    draft = _draft(content) if isinstance(named, str | None) else None
-    if draft is None or (
-        named is not None and draft.META_SCHEMA.get("$schema", "").rstrip("#") != named.rstrip("#")
-    ):
-        return "$.$schema", f"is no draft of JSON Schema that is known here: {named!r}"
+    named = content.get("$schema", "")
+    draft = _draft(content) if isinstance(named, str) else None
+    if draft is None:
+        return "$.$schema", f"is no draft of JSON Schema that is known here: {str(named)[:_MOST_CHARS]!r}"
     checker = FormatChecker(formats=())
     checker.checks("regex", raises=(re.error, OverflowError, RecursionError))(_compiles)
     try:
@@ -142,10 +145,8 @@ def _open_reference(content: Any) -> Fault | None:
                 try:
                     resolver.lookup(target)
                 except (Unresolvable, ValueError):
-                    return (
-                        "$",
-                        f"has the reference {target[:_MOST_CHARS]!r}, which leads to nothing in the schema",
-                    )
+                    shown = target[:_MOST_CHARS]
+                    return "$", f"has the reference {shown!r}, which leads to nothing in the schema"
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
     return None
 

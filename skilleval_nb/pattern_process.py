@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,15 @@ from . import pattern_worker
 START_S = 30.0
 """How long the child may take to start, or to read a frame."""
 _CHUNK = 1 << 16
+_JSON_LIBRARIES = (
+    "jsonschema",
+    "jsonschema_specifications",
+    "referencing",
+    "rpds",
+    "attr",
+    "attrs",
+    "typing_extensions",
+)
 _T = TypeVar("_T")
 
 
@@ -148,16 +157,14 @@ class Worker:
         return result
 
 
-def _json_folders() -> list[str]:
-    """Where the libraries for JSON Schemas are, which the child cannot find by itself."""
-    found = (
-        find_spec(name)
-        for name in ("jsonschema", "referencing", "rpds", "attrs", "attr", "typing_extensions")
-    )
-    places = (Path(spec.origin).parent for spec in found if spec is not None and spec.origin)
-    return list(
-        dict.fromkeys(str(place.parent if place.name != "site-packages" else place) for place in places)
-    )
+@cache
+def _json_folders() -> tuple[str, ...]:
+    """Where the libraries for JSON Schemas are, which the child cannot find by itself; nothing is imported."""
+    folders: dict[str, None] = {}
+    for spec in map(find_spec, _JSON_LIBRARIES):
+        places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+        folders |= dict.fromkeys(str(Path(place).parent) for place in places)
+    return tuple(folders)
 
 
 def _settle(ready: asyncio.Future[None]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 1 << 30
 _GRACE_S = 1.0
+_MOST_CHARS = 500
 _LENGTH = struct.Struct("<I")
 _UNPAIRED = dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
 
@@ -177,15 +178,15 @@ def main(folder: str, limit_s: float, json_folders: list[str]) -> None:
             try:
                 if dialect in ("json", "schema"):
                     answer = json_worker.answer(text, source, dialect)
-                    alarm(0)
-                    say(answer)
-                    continue
-                find = finders.get((source, flags, dialect))
-                if find is None:
-                    find = finders[source, flags, dialect] = finder(source, flags, dialect)
-                answer = find(text)
+                else:
+                    find = finders.get((source, flags, dialect))
+                    if find is None:
+                        find = finders[source, flags, dialect] = finder(source, flags, dialect)
+                    answer = find(text)
+            except RecursionError:
+                answer = "it is nested too deeply, or refers to itself without end"
             except Exception as error:  # noqa: BLE001 # whatever it is, the next pattern must be tried
-                answer = f"{type(error).__name__}: {error}"
+                answer = f"{type(error).__name__}: {error}"[:_MOST_CHARS]
             alarm(0)
             say(answer)
 

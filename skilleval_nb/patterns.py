@@ -60,9 +60,6 @@ class JsonRule:
     dialect: Literal["json", "schema"] = "json"
     flags: str = ""
 
-    def __str__(self) -> str:
-        return "JSON Schema" if self.source else "JSON"
-
 
 Rule = Pattern | JsonRule
 """What one work item of the child process decides on a text."""
@@ -317,14 +314,23 @@ class Matcher:
         fresh = self._worker is None
         try:
             worker = await self._started()
-            if any(isinstance(job.pattern, JsonRule) for job in batch):
-                await worker.know_json()
         except OSError as error:
             self._drop()
             for job in batch:
                 job.found = Found(error=f"the matching process cannot start: {error}")
             batch.clear()
             return
+        if any(isinstance(job.pattern, JsonRule) for job in batch):
+            try:
+                await worker.know_json()
+            except OSError as error:
+                self._drop()
+                if fresh:  # patterns need none of it, and get another worker
+                    for job in batch:
+                        if isinstance(job.pattern, JsonRule):
+                            job.found = Found(error=f"JSON Schemas cannot be checked here: {error}")
+                    batch[:] = [job for job in batch if job.found is None]
+                return
         job = batch[0]
         try:
             await worker.send([(j.text, j.pattern.source, j.pattern.flags, j.pattern.dialect) for j in batch])
@@ -340,7 +346,7 @@ class Matcher:
         except OSError:
             self._drop()
             if fresh:  # an older worker's end may have had any cause: the pattern is tried once more
-                job.found = Found(error="the matching process ended; the pattern may need too much memory")
+                job.found = Found(error="the matching process ended; the check may need too much memory")
                 del batch[0]
 
     async def _started(self) -> Worker:

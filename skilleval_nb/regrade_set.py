@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import Case, EvalSet
-from .checks import read_checks
+from .checks import CheckReader
 from .errors import InputError, Problem
 from .paths import project_root
 from .sets import load_set
@@ -26,12 +26,14 @@ def cases_of_run(header: Mapping[str, Any], edits: Checks | None = None) -> dict
     def add(place: str, what: str, fix: str = "") -> None:
         problems.append(Problem(place, what, fix))
 
+    reader = CheckReader(header.get("regex", "js"), add)
     cases = {}
     for item in header["cases"]:
         name = str(item["id"])
         raw = list((edits or {}).get(name, item["checks"]))
-        checks = read_checks(raw, header.get("regex", "js"), f"checks → {name}", add)
-        cases[name] = Case(name, item["prompt"], tuple(checks), item.get("difficulty"), {"assert": raw})
+        checks = reader.read(raw, f"checks → {name}")
+        cases[name] = Case(name, item["prompt"], checks, item.get("difficulty"), {"assert": raw})
+    reader.finish()
     if problems:
         raise InputError(problems)
     return cases

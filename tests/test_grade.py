@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skilleval_nb.cases import PatternCheck
 from skilleval_nb.grade import grade_patterns, settle
-from skilleval_nb.patterns import Matcher, Pattern, compile_pattern
+from skilleval_nb.patterns import Matcher, compile_pattern
 from skilleval_nb.values import Grade, Outcome
-
-
-@dataclass(frozen=True)
-class Check:
-    kind: str
-    pattern: Pattern
 
 
 def grades(text: str, *checks: tuple[str, str], limit_s: float = 1.0) -> list[Grade]:
     async def run() -> list[Grade]:
         async with Matcher(limit_s) as matcher:
-            return await grade_patterns([Check(k, compile_pattern(p)) for k, p in checks], text, matcher)
+            return await grade_patterns(
+                [PatternCheck(k, compile_pattern(p)) for k, p in checks], text, matcher
+            )
 
     return asyncio.run(run())
 
@@ -90,7 +86,7 @@ def test_a_search_that_cannot_be_made_is_a_failure_of_the_grader() -> None:
     async def run() -> list[Grade]:
         matcher = Matcher()
         await matcher.aclose()
-        return await grade_patterns([Check("excludes", compile_pattern("(?=q)q"))], "a", matcher)
+        return await grade_patterns([PatternCheck("excludes", compile_pattern("(?=q)q"))], "a", matcher)
 
     (grade,) = asyncio.run(run())
     assert (grade.passed, grade.outcome) == (None, Outcome.GRADER_FAILED)
