@@ -67,7 +67,7 @@ def _widen(n_cases: int, n_trials: int, now: float | None, conditions: int) -> t
     times = n_trials if n_trials > 1 else REPEATS[0] if n_cases < FEW_CASES else 2
     wide = n_cases * times
     found = smallest_rise(wide, 1, BASELINE_RATE)
-    calls = f"{wide * conditions:,} calls"
+    calls = f"{'the same ' if n_trials > 1 else ''}{wide * conditions:,} calls"
     if found is None or (n_trials == 1 and now is not None and found >= now):
         return ()
     return (

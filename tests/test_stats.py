@@ -1,19 +1,17 @@
-"""The summary of two conditions and the line that says it, against the oracles and by their properties."""
+"""The summary of two conditions and the line that says it, against the oracles and by hand."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skilleval_nb import gate, stats
 from skilleval_nb.errors import InputError
@@ -67,6 +65,14 @@ def check(found: Any, expected: Any, tol: float) -> None:
         assert found == expected
 
 
+ANSWERED = {
+    "summary": 20, "wilson": 7, "delta_ci": 6, "single_run_p": 8, "e_value": 7, "pass_at_k": 7, "pass_hat_k": 4,
+    "variance_split": 1, "looks_p": 1, "gwet_ac1": 2, "rogan_gladen": 2, "ppi_mean": 1, "ratio_ci": 1,
+    "summary_flips": 2, "render": 1,
+}  # fmt: skip
+"""How many questions the reference asks of each function."""
+
+
 def oracles() -> list[dict[str, Any]]:
     if not ORACLES.exists():
         return []
@@ -74,7 +80,16 @@ def oracles() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.skipif(not ORACLES.exists(), reason="the reference file of oracles is not here")
+WITH_ORACLES = pytest.mark.skipif(not ORACLES.exists(), reason="the reference file of oracles is not here")
+
+
+@WITH_ORACLES
+def test_every_oracle_of_the_reference_is_asked() -> None:
+    assert Counter(oracle["function"] for oracle in oracles()) == ANSWERED
+    assert sum(ANSWERED.values()) == 70
+
+
+@WITH_ORACLES
 @pytest.mark.parametrize("oracle", oracles(), ids=lambda oracle: str(oracle["id"]))
 def test_oracles_of_the_reference(oracle: dict[str, Any]) -> None:
     check(answer(oracle["function"], oracle["input"]), oracle["expected"], oracle["tol"])
@@ -376,74 +391,6 @@ def test_held() -> None:
     assert stats.held(None, 0.1) is None
 
 
-# ---- properties -----------------------------------------------------------------------------------------
-
-CASES = st.lists(
-    st.tuples(st.text("01.", min_size=1, max_size=4), st.text("01.", min_size=1, max_size=4)), max_size=9
-)
-
-
-def pair(cases: list[tuple[str, str]]) -> tuple[list[list[bool | None]], list[list[bool | None]]]:
-    return [trials(base) for base, _ in cases], [trials(skill) for _, skill in cases]
-
-
-@settings(deadline=None, max_examples=50)
-@given(CASES, st.randoms(use_true_random=False))
-def test_every_summary_keeps_its_bounds(cases: list[tuple[str, str]], rng: random.Random) -> None:
-    clusters = [rng.choice("abc") for _ in cases] if rng.random() < 0.5 else None
-    result = stats.summary(*pair(cases), clusters)
-    assert "significant" not in stats.evidence_line(result, n_trials=2)
-    if result.delta is None or result.delta_ci is None:
-        assert result.scored_cases == 0
-        return
-    assert -1 <= result.delta_ci[0] <= result.delta + 1e-12
-    assert result.delta - 1e-12 <= result.delta_ci[1] <= 1
-    for p, smallest in ((result.p_set, result.p_set_min), (result.p_cases, result.p_cases_min)):
-        assert p is not None
-        assert smallest is not None
-        assert 0 < smallest <= p + 1e-12
-        assert p <= 1
-    assert result.p_set_conditional is not None
-    assert result.p_set is not None
-    assert result.p_set <= result.p_set_conditional + 1e-12
-    assert (result.verdict == "no evidence") == (result.scope is None)
-    for rate, interval in ((result.base_rate, result.base_ci), (result.skill_rate, result.skill_ci)):
-        assert rate is not None
-        assert interval is not None
-        assert 0 <= interval[0] <= rate + 1e-12
-        assert rate - 1e-12 <= interval[1] <= 1
-
-
-@settings(deadline=None, max_examples=50)
-@given(CASES)
-def test_swapping_the_conditions_mirrors_everything(cases: list[tuple[str, str]]) -> None:
-    baseline, skill = pair(cases)
-    there, back = stats.summary(baseline, skill), stats.summary(skill, baseline)
-    swapped = {"improves": "regresses", "regresses": "improves"}
-    assert back.verdict == swapped.get(there.verdict, there.verdict)
-    assert (back.scope, back.wins, back.losses) == (there.scope, there.losses, there.wins)
-    for name in ("p_set", "p_set_conditional", "p_set_min", "p_cases", "p_cases_min"):
-        value = getattr(there, name)
-        assert getattr(back, name) == (value if value is None else pytest.approx(value, rel=1e-9))
-    if there.delta is not None and there.delta_ci is not None and back.delta_ci is not None:
-        assert back.delta == -there.delta
-        assert back.delta_ci == pytest.approx((-there.delta_ci[1], -there.delta_ci[0]))
-
-
-@settings(deadline=None, max_examples=50)
-@given(CASES, st.randoms(use_true_random=False))
-def test_the_order_of_cases_and_trials_changes_nothing(
-    cases: list[tuple[str, str]], rng: random.Random
-) -> None:
-    shuffled = [("".join(rng.sample(b, len(b))), "".join(rng.sample(s, len(s)))) for b, s in cases]
-    rng.shuffle(shuffled)
-    one, two = (dataclasses.asdict(stats.summary(*pair(order))) for order in (cases, shuffled))
-    for name, value in one.items():
-        rounded = isinstance(value, float) or (name.endswith("_ci") and value is not None)
-        expected = pytest.approx(value, rel=1e-9) if rounded else value
-        assert two[name] == expected, name
-
-
 @pytest.mark.parametrize(
     ("n_cases", "n_trials", "rate"), [(4, 1, 0.5), (10, 1, 0.5), (5, 3, 0.3), (10, 3, 0.5)]
 )
@@ -466,13 +413,18 @@ def test_large_sets_stay_quick() -> None:
         return [[rng.choice([True, False, None, True]) for _ in range(n_trials)] for _ in range(n_cases)]
 
     weigh("0", "1")  # the libraries are loaded once
-    for n_cases, n_trials in ((200, 5), (1000, 1), (5000, 1), (1000, 5), (50, 100)):
+    for n_cases, n_trials in ((1000, 5), (5000, 1), (50, 100)):
         baseline, skill = arm(n_cases, n_trials), arm(n_cases, n_trials)
-        started = time.perf_counter()
-        result = stats.summary(baseline, skill)
-        stats.evidence_line(result, n_trials=n_trials)
-        assert time.perf_counter() - started < 3
-        assert result.p_cases is not None
+        clusters = [str(i // 3) for i in range(n_cases)]
+        took = []
+        for groups in (None, clusters, None, clusters):
+            started = time.perf_counter()
+            result = stats.summary(baseline, skill, groups)
+            stats.evidence_line(result, n_trials=n_trials)
+            took.append(time.perf_counter() - started)
+            assert result.p_cases is not None
+        assert min(took[0::2]) < 0.5
+        assert min(took[1::2]) < 0.5
 
 
 def test_the_evidence_needs_no_heavy_library() -> None:
