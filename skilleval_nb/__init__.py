@@ -18,8 +18,12 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import charts as charts
     from . import stats as stats
+    from .calibrate import calibrate_judge as calibrate_judge
     from .cases import Case as Case
     from .cases import EvalSet as EvalSet
+    from .check_rates import check_report as check_report
+    from .comparing import Comparison as Comparison
+    from .comparing import compare as compare
     from .engine import arun_set as arun_set
     from .engine import plan_set as plan_set
     from .engine import run_set as run_set
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from .errors import SkillevalError as SkillevalError
     from .frames import load_log as load_log
     from .frames import scan_log as scan_log
+    from .judge_log import load_calibrations as load_calibrations
+    from .lint import lint_set as lint_set
     from .notebook import setup as setup
     from .plan import Plan as Plan
     from .regrading import aregrade as aregrade
@@ -61,6 +67,16 @@ _HOME: dict[str, str | None] = {
     "Skill": "skills",
     "aregrade": "regrading",
     "arun_set": "engine",
+    "Comparison": "comparing",
+    "calibrate_judge": "calibrate",
+    "check_report": "check_rates",
+    "compare": "comparing",
+    "lint_set": "lint",
+    "load_calibrations": "judge_log",
+    "record_labels": "label_calibration",
+    "agreement_with_labels": "label_calibration",
+    "export_html": "export",
+    "inspect": "inspector",
     "load_log": "frames",
     "load_run": "runs",
     "load_set": "sets",

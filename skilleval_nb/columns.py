@@ -105,6 +105,13 @@ RUN = _columns(
     resolved_judge_model | String  | resolvedJudgeModel  |        | the judge's model id that was called | no judge, or old
     judge_runner        | String   | judgeRunner         |        | what ran the judge | no judge, or old
     judge_n             | Int64    | judgeN              |        | judgements of an answer | no judge, or old
+    judge_sensitivity   | Float64  | judgeError.sensitivity | rate | share of human passes that this judge passes, over judge_labelled | no judge, never calibrated, or no human pass
+    judge_specificity   | Float64  | judgeError.specificity | rate | share of human fails that this judge fails, over judge_labelled | no judge, never calibrated, or no human fail
+    judge_labelled      | Int64    | judgeError.n        | items  | items with a verdict of a person and of this judge | no judge, or never calibrated
+    judged_baseline_rate      | Float64 | judgeError.rates.baseline.rate      | rate | judge checks passed at baseline / judged | no judge, never calibrated, or none judged
+    judged_baseline_corrected | Float64 | judgeError.rates.baseline.corrected | rate | the same, corrected for the judge's error | the judge cannot measure it, or none judged
+    judged_skill_rate         | Float64 | judgeError.rates.skill.rate         | rate | judge checks passed with the skill / judged | no judge, never calibrated, or none judged
+    judged_skill_corrected    | Float64 | judgeError.rates.skill.corrected    | rate | the same, corrected for the judge's error | the judge cannot measure it, or none judged
     confirm             | Boolean  | confirm             |        | the run was made to confirm; looks count from it | old
     subset              | Boolean  | subset              |        | only some of the set's cases were run | old
     max_drop            | Float64  | maxDrop             | rate   | the drop that was allowed | none was set
@@ -211,7 +218,6 @@ CHECK = (
         kind                     | String  |               |        | kind of the check | not recorded
         passed                   | Boolean | passed        |        | the check's result | could not be decided
         evidence                 | String  | evidence      |        | what decided it | nothing to quote, or not recorded
-        quoted                   | Boolean | quoted        |        | the judge's quotation occurs in the answer | nothing was quoted, no judge, or not recorded
         judge_model              | String  | judgeModel    |        | the model that judged | no judge
         judge_input_tokens       | Int64   | judgeTokens.0 | tokens | not read from a cache | no judge, or not reported
         judge_output_tokens      | Int64   | judgeTokens.1 | tokens | the verdict | no judge, or not reported
@@ -219,6 +225,7 @@ CHECK = (
         judge_cache_write_tokens | Int64   | judgeTokens.3 | tokens | input written to a cache | no judge, or not reported
         judge_cost_usd           | Float64 | judgeCostUsd  | USD    | the judge's call | no judge, or not reported
         judge_latency_s          | Float64 | judgeLatencyS | s      | the judge's wall time | no judge, or not reported
+        quoted                   | Boolean | quoted        |        | the judge's quotation occurs in the answer | nothing was quoted, no judge, or not recorded
         """,  # noqa: E501
     ),
     TRIAL[4],

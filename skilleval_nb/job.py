@@ -18,8 +18,9 @@ from .paths import shown
 from .patterns import Matcher
 from .plan import Plan
 from .progress import Painter
-from .record import Address, build_record, trial_line
-from .runs import Run, look_of
+from .record import Address, trial_line
+from .run_record import run_record
+from .runs import Run
 from .settings import Settings
 from .sync import TICK_S, run_sync
 from .values import Trial, TrialKey
@@ -136,10 +137,10 @@ async def conduct(job: Job) -> Run:
     finally:
         await asyncio.shield(_close(matcher, job))
     log = folder.path.parent / LOG
-    record = build_record(
+    record = run_record(
         job.header,
         folder.lines(),
-        look=look_of(job.header, log),
+        log,
         duration_s=job.before_s + time.monotonic() - began,
         partial=job.partial or ("never answered" if job.lacking else None),
         resumes=job.resumes,

@@ -10,8 +10,9 @@ from .changes import CHANGES, change_rows
 from .errors import Problem, RunNotFound
 from .finder import LOG, find_folder, resolve_runs_dir, run_id_of
 from .folder import RunFolder
-from .log import count_looks, read_records
-from .record import build_record, decision_of, key_of, latest
+from .log import read_records
+from .record import decision_of, key_of, latest
+from .run_record import run_record
 from .text import exit_code, opened_as, result_lines
 from .values import Gate
 
@@ -79,6 +80,38 @@ class Run:
             () if self.folder is None or "regradeOf" not in self.record else RunFolder(self.folder).lines()
         )
         return pl.DataFrame(change_rows(latest(lines).values()), schema=dict(CHANGES))
+
+    @property
+    def check_report(self) -> pl.DataFrame:
+        """One row a check of a case: who passes it, and whether it tells the skill from no skill."""
+        from .check_rates import check_report
+
+        return check_report(self)
+
+    @property
+    def labels(self) -> pl.DataFrame:
+        """What people said of this run's answers: one row a labelled trial, or check of one."""
+        from .labels import labels_frame
+
+        return labels_frame(self)
+
+    def label(
+        self,
+        case: str,
+        condition: str,
+        trial: int,
+        passed: bool | None,  # noqa: FBT001 - a verdict, as the columns have it
+        *,
+        check: int | None = None,
+        note: str = "",
+    ) -> None:
+        """Keeps a person's verdict on a trial, or on check `check` of it, beside the run; None takes it back.
+
+        Raises RunNotFound where the run has no folder or no such trial.
+        """
+        from .labels import add_label
+
+        add_label(self, case, condition, trial, passed, check=check, note=note)
 
     def transcript(self, case: str, condition: str, trial: int = 1) -> str:
         """The whole answer of one trial, as it came.
@@ -166,21 +199,5 @@ def from_folder(folder: Path) -> Run:
     if record is None or record.get("lines") != sum(1 for _ in run.lines()):
         # the run ended by itself never, or has gone on since
         resumes = int(header.get("resumes", 0))
-        record = build_record(
-            header, run.lines(), look=look_of(header, log), partial="interrupted", resumes=resumes
-        )
+        record = run_record(header, run.lines(), log, partial="interrupted", resumes=resumes)
     return Run(record, folder)
-
-
-def look_of(header: Mapping[str, Any], log: Path) -> int:
-    """The number of this look: the runs alike (set, model, judge, delivery) since one was confirmed, and this."""
-    if not log.exists():
-        return 1
-    return 1 + count_looks(
-        log,
-        set_hash=header["setHash"],
-        model=header["model"],
-        judge_model=header["judgeModel"],
-        delivery=header["delivery"],
-        but=header["runId"],
-    )

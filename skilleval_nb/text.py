@@ -8,6 +8,7 @@ from typing import Any
 
 from .controls import visible
 from .gate import counted, gate_lines, percent, percent_of, rate_line, signed
+from .judged import judge_lines
 from .record import CANDIDATE, REFERENCE, decision_of
 from .values import Gate, Outcome
 
@@ -101,6 +102,7 @@ def fact_lines(record: Mapping[str, Any]) -> list[str]:
         lines.append(held)
     lines.append(measured_line(record))
     lines += regrade_lines(record)
+    lines += judge_lines(record)
     lines += quote_lines(record)
     lines += [f"not measured {number}×: {reason}" for reason, number in _reasons(record)]
     if (reused := record.get("reused")) and not record.get("regradeOf"):

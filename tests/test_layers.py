@@ -40,6 +40,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("folder", "log", "columns"),
     ("changes", "finder", "ledger"),
     ("record", "decode", "judge_log"),
+    ("judged",),
+    ("run_record",),
     ("frames", "text", "labels", "calibration_result", "comparison_sides"),
     ("check_rates", "labelled", "comparable", "comparison_spent"),
     ("html", "transcripts", "comparison_record"),
@@ -51,7 +53,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("export",),
     ("lint_run",),
     ("lint",),
-    ("logview", "charts", "comparison", "comparing"),
+    ("charts_look", "charts_data"),
+    ("charts_grid", "charts_ledger"),
+    ("charts_checks", "charts_cost", "charts_flips", "charts_judges"),
+    ("charts_log", "charts_pass", "charts_price", "charts_time"),
+    ("logview", "charts", "comparing"),
     ("progress", "header", "notebook", "reuse"),
     ("widget",),
     ("live", "job"),
@@ -74,9 +80,13 @@ HEAVY = {
     "aiohttp",
     "xllamacpp",
 }
+CHARTS = {
+    *("charts_look", "charts_data", "charts_grid", "charts_ledger", "charts_checks", "charts_cost"),
+    *("charts_flips", "charts_judges", "charts_log", "charts_pass", "charts_price", "charts_time"),
+}
 HOMES = {  # the modules whose whole purpose a heavy library is may import it at the top
-    "polars": {"frames", "columns", "decode", "charts", "check_rates"},
-    "altair": {"charts"},
+    "polars": {"frames", "columns", "decode", "check_rates"} | CHARTS,
+    "altair": CHARTS,
     "ipywidgets": {"widget"},
     "IPython": {"widget"},
     "anywidget": {"inspector"},
