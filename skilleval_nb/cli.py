@@ -9,11 +9,30 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from . import __version__
+from .cli_judges import add_commands
+from .cli_options import (
+    CaseIds,
+    Concurrency,
+    Json,
+    JudgeModel,
+    JudgeN,
+    MaxCost,
+    MaxTokens,
+    Model,
+    Number,
+    RunnerName,
+    RunsDir,
+    SetPath,
+    SetPaths,
+    SkillPath,
+    TimeoutS,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from .cases import EvalSet
@@ -43,31 +62,6 @@ def _options(
     """Does an agent skill earn its place? Every prompt with and without it, graded, compared."""
 
 
-SetPath = Annotated[Path, typer.Argument(help="a set file, such as sets/typed-python.json", metavar="SET")]
-SetPaths = Annotated[
-    Optional[list[Path]], typer.Argument(help="set files, or folders of them; default: sets/")
-]
-RunsDir = Annotated[Path, typer.Option(help="where runs and their log are, from the project's root")]
-RunnerName = Annotated[
-    str,
-    typer.Option("--runner", "-r", help="auto, anthropic, claude, local, replay:FILE, record:FILE:RUNNER, …"),
-]
-Model = Annotated[Optional[str], typer.Option("--model", "-m", help="else EVAL_MODEL, the set's, haiku")]
-JudgeModel = Annotated[
-    Optional[str], typer.Option(help="else EVAL_JUDGE_MODEL, sonnet; anthropic:sonnet names a runner too")
-]
-JudgeN = Annotated[int, typer.Option(help="votes a judge check, odd")]
-Number = Annotated[Optional[int], typer.Option("-n", help="trials a case and condition; else EVAL_N, 1")]
-SkillPath = Annotated[Optional[Path], typer.Option("--skill", help="this SKILL.md in place of the set's own")]
-CaseIds = Annotated[Optional[list[str]], typer.Option("--case", help="only this case; may be given again")]
-Concurrency = Annotated[Optional[int], typer.Option(help="trials at a time, default 8")]
-TimeoutS = Annotated[
-    Optional[float], typer.Option(help="seconds for a trial's executor and for a judge call, default 180")
-]
-MaxCost = Annotated[Optional[float], typer.Option(help="start no more trials once this much was spent")]
-MaxTokens = Annotated[Optional[int], typer.Option(help="start no more trials once so many tokens were used")]
-
-
 @app.command()
 def run(
     set: SetPath,
@@ -93,7 +87,7 @@ def run(
         Optional[str], typer.Option(help='a run id or "last": run only what it still lacks')
     ] = None,
     runs_dir: RunsDir = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Run a set with and without its skill.
 
@@ -108,7 +102,7 @@ def run(
         reuse="unchanged" if reuse else None,
     )  # fmt: skip
     if json:
-        _print_json(result.record)
+        print_json(result.record)
     elif result.record["cases"]:
         typer.echo(str(result))
         typer.echo(f"next: {_command()} lab   (the notebooks beside your sets, in JupyterLab)")
@@ -122,11 +116,13 @@ def validate(
 ) -> None:
     """Check sets and their skills, and calibration sets, with no model call.
 
-    Every problem is reported at once, with its place.
+    Every problem is reported at once, with its place. Advice on checks that often mislead stands below, and
+    changes no exit code.
     """
     from .calibration import load_calibration
     from .errors import InputError
     from .gate import counted
+    from .lint import lint_set
     from .sets import load_to_run
     from .skills import load_skill
 
@@ -150,6 +146,8 @@ def validate(
         typer.echo(f"{path}: {counted(len(eval_set.cases), 'case')}, skill of {len(skill.body)} characters")
         for note in (*eval_set.notes, *(f"{eval_set.skill_ref}: {note}" for note in skill.notes)):
             typer.echo(f"  note: {note}")
+        for finding in lint_set(eval_set):
+            typer.echo(f"  advice: {finding}")
     raise typer.Exit(2 if failed else 0)
 
 
@@ -183,7 +181,13 @@ def plan(
 def report(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help='a run id, its folder, or "last"')] = "last",
     runs_dir: RunsDir = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="print the run's record as JSON")] = False,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="say of each check whether it tells the skill from no skill")
+    ] = False,
+    html: Annotated[
+        Optional[Path], typer.Option(help="write the whole run, transcripts included, into this file")
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Show the result of an earlier run again.
 
@@ -193,9 +197,18 @@ def report(
 
     found = load_run(run_id, runs_dir)
     if json:
-        _print_json(found.record)
+        print_json(found.record)
     else:
         typer.echo(str(found))
+    if checks:
+        from .check_rates import check_lines
+
+        for line in check_lines(found.check_report):
+            typer.echo(line)
+    if html is not None:
+        from .export import export_html
+
+        typer.echo(f"written: {export_html(found, html)}")
     raise typer.Exit(found.exit_code)
 
 
@@ -310,10 +323,7 @@ def _command() -> str:
     return "python -m skilleval_nb.cli" if called.suffix == ".py" else sys.argv[0]
 
 
-def _print_json(record: Any) -> None:
-    import json
-
-    typer.echo(json.dumps(record, ensure_ascii=False))
+add_commands(app)
 
 
 def main() -> None:

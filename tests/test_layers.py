@@ -64,6 +64,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resume", "calibrate", "label_calibration"),
     ("regrade_set", "regrade_trials"),
     ("engine", "regrading", "lab"),
+    ("cli_options",),
+    ("cli_judges",),
     ("cli",),
     ("__main__",),
 )
