@@ -1,4 +1,4 @@
-"""A run as HTML: the only module that builds any, so that what a set or a model wrote can never act as HTML.
+"""A run as HTML. `escape` is the one gate to it, so that what a set or a model wrote can never act as HTML.
 
 Meaning sits in words and table headers. Style only adds to it: notebooks that are not trusted, GitHub and mail
 strip it. No script, no image, no address to load; colours come from the page, so both themes are readable.

@@ -17,6 +17,7 @@ const HELP = [
   ["Esc", "leave a field"], ["?", "this list"],
 ];
 const SLOW_MS = 1500;
+const GUARD = "data-lm-suppress-shortcuts";
 let views = 0;
 
 function h(tag, attributes, ...children) {
@@ -29,7 +30,7 @@ function h(tag, attributes, ...children) {
   fill(node, children);
   // JupyterLab looks for this on the focused element itself; without it `d d` would delete the cell
   if (["BUTTON", "INPUT", "SELECT", "TEXTAREA", "SUMMARY"].includes(node.tagName) || node.hasAttribute("tabindex"))
-    node.setAttribute("data-lm-suppress-shortcuts", "true");
+    node.setAttribute(GUARD, "");
   return node;
 }
 
@@ -40,13 +41,16 @@ function fill(node, children) {
 function render({model, el}) {
   const id = `sknb${++views}-${Math.random().toString(36).slice(2)}`;
   const open = new Map(), queue = [];  // folds by name, commands that wait
-  let waiting = false, timer = 0, drawn = null;
+  let waiting = false, timer = 0, drawn = null, held = [];
 
   const send = (command) => { queue.push(command); flush(); };
   function flush() {
     if (waiting || !queue.length) return;
     waiting = true;
-    timer = setTimeout(() => say("waiting for the kernel: it is busy, or gone"), SLOW_MS);
+    timer = setTimeout(() => {
+      say(`waiting for the kernel: it is busy, or gone${held.length ? "; nothing was labelled" : ""}`);
+      held = null;
+    }, SLOW_MS);
     model.send({commands: queue.splice(0)});
   }
   const say = (text) => { status.textContent = text; };
@@ -115,7 +119,7 @@ function render({model, el}) {
     const view = model.get("view");
     if (event.key.startsWith("Arrow") && target.matches("pre")) return;
     if (event.key in KEYS) send({...KEYS[event.key]});
-    else if (event.key in VERDICTS) label(view.sides[Math.min(view.side, view.sides.length - 1)], VERDICTS[event.key]);
+    else if (event.key in VERDICTS) labelNow(VERDICTS[event.key]);
     else if (event.key === "/") search.select(), search.focus();
     else if (event.key === "?") toggleHelp();
     else if (event.key === "n") root.querySelector(`[data-key="note-${active(view)}"]`)?.focus();
@@ -125,9 +129,14 @@ function render({model, el}) {
   function done(event) { event.preventDefault(); event.stopPropagation(); }
   const active = (view) => Math.min(view.side, view.sides.length - 1);
 
-  // what is labelled is what is on the page: while another case is on its way, nothing is
+  // keys act in their order: a label waits for the case that a key before it has asked for, but not for long
+  function labelNow(passed) {
+    if (waiting && held) return held.push(() => labelNow(passed));
+    if (waiting) return say("not labelled: the case that was asked for is not here yet");
+    const view = model.get("view");
+    label(view.sides[active(view)], passed);
+  }
   function label(side, passed, check) {
-    if (waiting) return say("not labelled: the page was just changing; press again");
     if (!side || side.entry === null) return say("there is no trial here to label");
     send({do: "label", entry: side.entry, passed, ...(check ? {check} : {})});
   }
@@ -235,7 +244,7 @@ function render({model, el}) {
       if (below > list.scrollTop) list.scrollTop = below;
     } else list.removeAttribute("aria-activedescendant");
     const to = rows.from + rows.rows.length;
-    fill(part, [rows.of > rows.rows.length ? `${rows.from + 1}–${to} of ${rows.of} cases ` : `${rows.of} cases `,
+    fill(part, [rows.of > rows.rows.length ? `${rows.from + 1}–${to} of ${rows.of} cases ` : `${rows.of} case${rows.of === 1 ? "" : "s"} `,
       rows.from > 0 ? button("earlier", "earlier", {do: "step", by: -100}) : "",
       to < rows.of ? button("later", "later", {do: "step", by: 100}) : ""]);
   }
@@ -287,10 +296,22 @@ function render({model, el}) {
     waiting = false;
     draw();
     flush();
+    const due = held || [];
+    held = [];
+    due.forEach((act) => act());
   };
+  // what keeps the notebook's keys away would keep Ctrl+S away too, and the browser would save the page
+  const letSave = (event) => {
+    if (root.contains(event.target) && event.target.hasAttribute("data-key"))
+      event.target.toggleAttribute(GUARD, !((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s"));
+  };
+  window.addEventListener("keydown", letSave, true);
   model.on("change:view", onView);
   draw();
-  return () => model.off("change:view", onView);
+  return () => {
+    window.removeEventListener("keydown", letSave, true);
+    model.off("change:view", onView);
+  };
 }
 
 export default {render};

@@ -273,7 +273,9 @@ class Transcripts:
         source.read_labels()
         if self.label_of(entry, check) is not passed:
             where = str(source.folder.path / LABELS)
-            raise SkillevalError(str(Problem(where, f"the label of {key} could not be read back")))
+            raise SkillevalError(
+                str(Problem(where, f"the label of {clip(str(key), 80)} could not be read back"))
+            )
 
 
 def open_transcripts(run: HasFolder | str | Path | Any, runs_dir: str | Path = "runs") -> Transcripts:
