@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from .errors import InputError as InputError
     from .errors import RunnerFailure as RunnerFailure
     from .errors import SkillevalError as SkillevalError
+    from .export import export_html as export_html
     from .frames import load_log as load_log
     from .frames import scan_log as scan_log
+    from .inspector import inspect as inspect
     from .judge_log import load_calibrations as load_calibrations
+    from .label_calibration import agreement_with_labels as agreement_with_labels
+    from .label_calibration import record_labels as record_labels
     from .lint import lint_set as lint_set
     from .notebook import setup as setup
     from .plan import Plan as Plan

@@ -19,6 +19,8 @@ from .values import Gate
 if TYPE_CHECKING:
     import polars as pl
 
+    from .inspector import Inspector
+
 
 class Run:
     """One execution of a set.
@@ -112,6 +114,12 @@ class Run:
         from .labels import add_label
 
         add_label(self, case, condition, trial, passed, check=check, note=note)
+
+    def inspect(self) -> Inspector:
+        """The run's answers to look through, both conditions side by side, by keyboard or mouse; in a notebook."""
+        from .inspector import inspect
+
+        return inspect(self)
 
     def transcript(self, case: str, condition: str, trial: int = 1) -> str:
         """The whole answer of one trial, as it came.
