@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .cases import EvalSet
+from .conditions import CONDITIONS, Chosen, Given
 from .controls import visible
 from .errors import InputError, Problem, SetError
 from .execute import Counts
@@ -27,7 +28,7 @@ from .reuse import addresses, reusable
 from .runners import Runner
 from .runs import Run
 from .sets import load_set, load_to_run
-from .settings import CONDITIONS, Wishes, check_runnable, problems_of, settle
+from .settings import Wishes, check_runnable, problems_of, settle
 from .skills import Skill, load_skill
 from .values import Outcome
 
@@ -51,7 +52,7 @@ def run_set(
     judge_model: str | None = None,
     judge_n: int = 1,
     n: int | None = None,
-    conditions: Sequence[str] = CONDITIONS,
+    conditions: Given | Chosen = CONDITIONS,
     concurrency: int | None = None,
     timeout_s: float | None = None,
     max_cost_usd: float | None = None,
@@ -72,11 +73,16 @@ def run_set(
     `runner` is a name (`auto`, `anthropic`, `claude`, `local`, `replay:FILE`, `record:FILE:RUNNER`) or a Runner.
     `model` goes before `EVAL_MODEL`, the set's own model and `haiku`; `n` (trials a case and condition) before
     `EVAL_N` and 1; `judge_model`, which may name its runner too (`anthropic:sonnet`), before `EVAL_JUDGE_MODEL`
-    and `sonnet`; `judge_n` is the odd number of votes a judge check. `conditions` are run in that order, and the
-    gate needs both. `concurrency` is how many trials run at a time (8). `timeout_s` (180) bounds each trial's
-    executor, retries included, and each judge call. `max_cost_usd` and `max_tokens_total` stop new trials once
-    what was spent reaches them. `confirm` marks the run that settles a question: looks are counted anew after
-    it. `max_drop`, a rate from 0 to 1, makes the exit code ask whether Δ's interval stays above its negative.
+    and `sonnet`; `judge_n` is the odd number of votes a judge check. `concurrency` is how many trials run at a
+    time (8). `timeout_s` (180) bounds each trial's executor, retries included, and each judge call.
+    `max_cost_usd` and `max_tokens_total` stop new trials once what was spent reaches them. `confirm` marks the
+    run that settles a question: looks are counted anew after it. `max_drop`, a rate from 0 to 1, makes the exit
+    code ask whether Δ's interval stays above its negative.
+
+    `conditions` are run in that order, one after the other within each case and trial; the gate needs `baseline`
+    and `skill`. Others are `previous` (the skill at git's HEAD), `previous:` with a git revision or a file of the
+    project, `placebo` (neutral prose, as long as the skill), `without:` with a heading of the skill (the skill
+    without that section), and any text: `["baseline", "skill", {"terse": "Be terse."}]`.
 
     `resume` takes a run id or `"last"` and runs only what that run still lacks: trials never started and trials
     without a measurement. `reuse="unchanged"` takes measured trials of earlier runs in `runs_dir` where nothing
@@ -88,7 +94,7 @@ def run_set(
     resume, and is raised again. Nothing is written for a set without cases.
     Raises InputError (SetError, SkillError, RunnerUnavailable, …) before any call where the input is bad.
     """
-    job = _prepare(**locals())  # the arguments as they came: nothing else is local yet
+    job = prepare_job(**locals())  # the arguments as they came: nothing else is local yet
     if isinstance(job, Run):
         return job
     return run_job(job)
@@ -100,7 +106,7 @@ async def arun_set(set: str | Path | EvalSet, **options: Unpack[RunOptions]) -> 
     Cancelling the task, which is also what an interrupted `await` in a cell becomes, ends children, keeps
     what is finished and says how to resume.
     """
-    job = _prepare(set, **options)
+    job = prepare_job(set, **options)
     if isinstance(job, Run):
         return job
     return await arun_job(job)
@@ -133,7 +139,7 @@ def _with_skill(eval_set: EvalSet, skill_path: str | Path | None) -> tuple[EvalS
     return eval_set, load_skill(eval_set.skill_path)
 
 
-def _prepare(
+def prepare_job(
     set: str | Path | EvalSet,  # noqa: A002
     *,
     reuse: str | None = None,

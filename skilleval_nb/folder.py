@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, LogWarning, Problem, RunNotFound
-from .paths import file_stem
+from .paths import condition_stem, file_stem
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -200,7 +200,7 @@ class RunFolder:
         data = self._masked("".join(parts)).encode("utf-8", "replace")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
         file = os.open(
-            f"{self._base}{file_stem(case_id)}.{condition}.txt", flags, 0o644
+            f"{self._base}{file_stem(case_id)}.{condition_stem(condition)}.txt", flags, 0o644
         )  # half of open()'s price
         try:
             _write_all(file, data)

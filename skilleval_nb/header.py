@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
+from .git import git_output
 from .judge import prompt_hash
 from .paths import shown
 from .plan import Plan
@@ -16,8 +17,11 @@ from .record import SCHEMA
 from .values import utc_now
 
 
-def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False) -> dict[str, Any]:
-    """Everything that identifies a run, known before its first call; holds no key and no path outside the project."""
+def make_header(plan: Plan, run_id: str, runs: Path, *, skill_path: str | None = None) -> dict[str, Any]:
+    """Everything that identifies a run, known before its first call; holds no key and no path outside the project.
+
+    `skill_path` is where a resumed run finds the skill, if not where the set says.
+    """
     settings, eval_set = plan.settings, plan.eval_set
     judged = any(check.kind == "judge" for case in plan.cases for check in case.checks)
     return {
@@ -45,6 +49,7 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False)
         "runnerVersion": settings.runner.version,
         "subset": len(plan.cases) < len(eval_set.cases),
         "confirm": settings.confirm,
+        "draw": plan.draw,
         "maxDrop": settings.max_drop,
         "settings": {
             "timeoutS": settings.timeout_s,
@@ -83,27 +88,16 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, own_skill: bool = False)
             "confirm": settings.confirm,
             "max_drop": settings.max_drop,
             "case_ids": [case.id for case in plan.cases] if len(plan.cases) < len(eval_set.cases) else None,
-            "skill_path": plan.eval_set.skill_ref if own_skill else None,
+            "skill_path": skill_path,
+            "draw": plan.draw,
         },
     }
 
 
 def git_state(root: Path) -> dict[str, Any] | None:
     """The project's commit and whether tracked files differ from it; None outside a git checkout."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments],  # noqa: S607 - the user's own git
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-        return done.stdout.strip()
-
     with suppress(OSError, subprocess.SubprocessError):
-        return {
-            "commit": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
-        }
+        changes = git_output(root, "status", "--porcelain", "--untracked-files=no")
+        commit = git_output(root, "rev-parse", "HEAD").decode().strip()
+        return {"commit": commit, "dirty": bool(changes.strip())}
     return None

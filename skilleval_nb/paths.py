@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -55,3 +56,12 @@ def shown(path: Path, root: Path | None = None) -> str:
 def file_stem(identifier: str) -> str:
     """`identifier` as the stem of a file name: everything but ASCII letters, digits, `_`, `.` and `-` becomes `_`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", identifier)
+
+
+def condition_stem(name: str) -> str:
+    """A condition's name as the last part of a transcript's: without a dot, which parts it from the case's.
+
+    Names in other scripts would lose all their letters, so a few hex digits tell them apart.
+    """
+    stem = file_stem(name).replace(".", "_")
+    return stem if name.isascii() else f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from .cases import Case, EvalSet
+from .conditions import CONDITIONS, Chosen, Project, alike, systems_of
 from .controls import visible
 from .errors import InputError, Problem
 from .settings import Settings
@@ -28,6 +29,7 @@ class Plan:
 
     Trials are ordered by case, then number, then condition: the conditions alternate, so a provider that
     drifts during a run does not look like a skill, and a case is complete as early as it can be.
+    `draw` above 0 samples anew: another seed for every trial, so that a repeat is new evidence on a seeded runner too.
     """
 
     eval_set: EvalSet
@@ -35,6 +37,7 @@ class Plan:
     settings: Settings
     conditions: tuple[Condition, ...]
     cases: tuple[Case, ...]
+    draw: int = 0
 
     def trials(self) -> Iterator[TrialKey]:
         """Every trial, in execution order."""
@@ -83,10 +86,19 @@ class Plan:
             model=self.settings.model,
             system=condition.system,
             max_tokens=self.max_tokens,
-            seed=seed_of(key),
-            sampled=self.settings.n > 1,
+            seed=seed_of(key, self.draw),
+            sampled=self.settings.n > 1 or self.draw > 0,
             label=str(key),
         )
+
+    def _others(self) -> list[str]:
+        """What conditions there are besides the gate's, and the size of their texts."""
+        others = [
+            f"{condition.name} ({len(condition.system or ''):,} characters)"
+            for condition in self.conditions
+            if condition.name not in CONDITIONS
+        ]
+        return [f"besides     {', '.join(others)}"] if others else []
 
     def __repr__(self) -> str:
         """What a run would do, in a few lines."""
@@ -103,6 +115,7 @@ class Plan:
         lines = [
             f"{set_name} · {settings.runner.name} {settings.model} · {settings.runner.delivery} · n={settings.n}",
             f"calls       {shape} = {calls}, {settings.concurrency} at a time",
+            *self._others(),
             f"tokens      in about {self.input_tokens_estimate} (at 4 characters a token), "
             f"out at most {self.output_tokens_ceiling}; the judge's not counted",
             f"cost        {limit}",
@@ -110,7 +123,10 @@ class Plan:
         if self.cases:
             size = (len(self.cases), settings.n)
             lines.append(f"can show    {design(*size, units=self.groups).text}")
-            advised = plan_advice(*size, units=self.groups) if len(self.conditions) == 2 else ()
+            names = [condition.name for condition in self.conditions]
+            advised: tuple[str, ...] = ()
+            if set(CONDITIONS) <= set(names):
+                advised = plan_advice(*size, units=self.groups, conditions=len(names))
             heads = ("advice      ", " " * 12)
             lines += [f"{head}{sentence}" for head, sentence in zip(heads, advised, strict=False)]
         lines += [f"warning     {warning}" for warning in settings.warnings]
@@ -118,11 +134,16 @@ class Plan:
 
 
 def make_plan(
-    eval_set: EvalSet, skill: Skill, settings: Settings, case_ids: Sequence[str] | None = None
+    eval_set: EvalSet,
+    skill: Skill,
+    settings: Settings,
+    case_ids: Sequence[str] | None = None,
+    *,
+    draw: int = 0,
 ) -> Plan:
     """The plan of a run.
 
-    Raises InputError where a case id does not exist or the skill has no body to inject.
+    Raises InputError where a case id does not exist, the skill has no body to inject, or a condition cannot be had.
     """
     cases = eval_set.cases
     if isinstance(case_ids, str):
@@ -149,11 +170,15 @@ def make_plan(
                 skill.path.name, "the skill has no body, so both conditions would be the same", "write one"
             )
         )
-    systems: Mapping[str, str | None] = {"baseline": settings.runner.baseline_system, "skill": skill.body}
-    conditions = tuple(Condition(name, systems[name]) for name in settings.conditions)
-    return Plan(eval_set, skill, settings, conditions, cases)
+    project = Project(eval_set.path.parent, eval_set.root, skill)
+    choice = Chosen(settings.conditions, settings.texts)
+    systems = systems_of(choice, project, settings.runner.baseline_system)
+    settings = replace(settings, warnings=(*settings.warnings, *alike(systems)))
+    conditions = tuple(Condition(name, system) for name, system in systems.items())
+    return Plan(eval_set, skill, settings, conditions, cases, draw)
 
 
-def seed_of(key: TrialKey) -> int:
-    """A number from 0 to 2³¹ − 1 that depends on the trial's name alone."""
-    return int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big") >> 1
+def seed_of(key: TrialKey, draw: int = 0) -> int:
+    """A number from 0 to 2³¹ − 1 that depends on the trial's name, and the number of the draw, alone."""
+    name = f"{key}@{draw}" if draw else str(key)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") >> 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import EvalSet
+from .conditions import CONDITIONS, Chosen, chosen
 from .errors import InputError, Problem, RunNotFound
 from .execute import Counts
 from .finder import find_folder
@@ -21,7 +22,6 @@ from .record import is_measured, key_of, latest
 from .reuse import addresses
 from .runners import Runner
 from .runs import Run, from_folder
-from .settings import CONDITIONS
 from .skills import Skill
 from .values import TrialKey, utc_now
 
@@ -49,7 +49,10 @@ def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
         if value is None or value == NEUTRAL.get(name):
             continue
         before = stored.get(name)
-        if name in FREE or (isinstance(value, Runner) and value.name == str(before).partition(":")[0]):
+        if name == "conditions":
+            if not _are_those(chosen(value), header):
+                problems.append(Problem(name, f"the run was started with {before!r}, or with other texts"))
+        elif name in FREE or (isinstance(value, Runner) and value.name == str(before).partition(":")[0]):
             stored[name] = value
         elif name == "judge_model" and str(value).endswith(f":{before}"):
             continue  # the executor's own runner, named
@@ -57,7 +60,16 @@ def settings_of(header: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
             problems.append(Problem(name, f"the run was started with {before!r}, not {value!r}"))
     if problems:
         raise InputError(problems)
-    return stored
+    systems = header.get("systems") or {}
+    texts = {name: text for name, text in systems.items() if name not in CONDITIONS}
+    return {**stored, "conditions": Chosen(tuple(header["conditions"]), texts)}
+
+
+def _are_those(choice: Chosen, header: Mapping[str, Any]) -> bool:
+    """Whether conditions are those of a run; their texts too, where they are given."""
+    systems = header.get("systems") or {}
+    given = ((systems.get(name), text) for name, text in choice.texts.items())
+    return list(choice.names) == header["conditions"] and all(was == text for was, text in given)
 
 
 def job_to_resume(plan: Plan, folder: RunFolder, header: dict[str, Any], painter: Painter) -> Job | Run:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypedDict
 
 from .cases import EvalSet
+from .conditions import CONDITIONS, Chosen, Given, chosen, problems_of_conditions
 from .errors import InputError, Problem
 from .runners import BUILT_IN, Runner, choose, create, names
 
-CONDITIONS = ("baseline", "skill")
 DEFAULT_MODEL = "haiku"
 DEFAULT_JUDGE = "sonnet"
 DEFAULT_CONCURRENCY = 8
@@ -28,7 +28,7 @@ class Wishes(TypedDict, total=False):
     judge_model: str | None
     judge_n: int
     n: int | None
-    conditions: Sequence[str]
+    conditions: Given | Chosen
     concurrency: int | None
     timeout_s: float | None
     max_cost_usd: float | None
@@ -42,7 +42,8 @@ class Settings:
     """The settled settings of one run.
 
     `model` is the name the run goes by: what was asked for, or the runner's one model. `requested_model` is
-    what was asked for in any case. `warnings` are shown with the result.
+    what was asked for in any case. `texts` are those of `conditions` that are not looked up. `warnings` are shown
+    with the result.
     """
 
     runner: Runner
@@ -55,6 +56,7 @@ class Settings:
     judge_n: int = 1
     n: int = 1
     conditions: tuple[str, ...] = CONDITIONS
+    texts: Mapping[str, str] = field(default_factory=dict)
     concurrency: int = DEFAULT_CONCURRENCY
     timeout_s: float = DEFAULT_TIMEOUT_S
     max_cost_usd: float | None = None
@@ -78,7 +80,7 @@ def settle(
     judge_model: str | None = None,
     judge_n: int = 1,
     n: int | None = None,
-    conditions: Sequence[str] = CONDITIONS,
+    conditions: Given | Chosen = CONDITIONS,
     concurrency: int | None = None,
     timeout_s: float | None = None,
     max_cost_usd: float | None = None,
@@ -105,6 +107,7 @@ def settle(
     requested = model or env.get("EVAL_MODEL") or eval_set.model or DEFAULT_MODEL
     asked_judge = judge_model or env.get("EVAL_JUDGE_MODEL")
     judge_runner, judge_spec, judge_name = _judge(asked_judge, executor, spec)
+    choice = chosen(conditions)
     settled = Settings(
         runner=executor,
         runner_spec=spec,
@@ -115,7 +118,8 @@ def settle(
         judge_model=judge_runner.fixed_model or judge_name,
         judge_n=judge_n,
         n=n or int(env.get("EVAL_N") or 1),
-        conditions=tuple(conditions),
+        conditions=choice.names,
+        texts=choice.texts,
         concurrency=min(concurrency or DEFAULT_CONCURRENCY, executor.max_concurrency or 10**6),
         timeout_s=float(timeout_s or DEFAULT_TIMEOUT_S),
         max_cost_usd=max_cost_usd,
@@ -158,20 +162,7 @@ def problems_of(wishes: Mapping[str, Any]) -> list[Problem]:
             problems.append(Problem(name, f"is {value!r}: it is a model's name"))
     if not isinstance(wishes.get("runner", "auto"), str | Runner):
         problems.append(Problem("runner", f"is {wishes['runner']!r}: it is a runner or the name of one"))
-    return problems + _problems_of_conditions(wishes.get("conditions", CONDITIONS))
-
-
-def _problems_of_conditions(conditions: Any) -> list[Problem]:
-    if isinstance(conditions, str) or not isinstance(conditions, Sequence):
-        return [Problem("conditions", f"is {conditions!r}: it is a list of names")]
-    unknown = [name for name in conditions if name not in CONDITIONS]
-    if unknown:
-        return [
-            Problem("conditions", f"unknown: {', '.join(map(repr, unknown))}", f"use {', '.join(CONDITIONS)}")
-        ]
-    if not conditions or len(set(conditions)) < len(conditions):
-        return [Problem("conditions", "must name each condition once, and at least one")]
-    return []
+    return problems + problems_of_conditions(wishes.get("conditions", CONDITIONS))
 
 
 NUMBERS: Mapping[str, tuple[bool, str]] = {
