@@ -128,8 +128,12 @@ def plan_set(
     return make_plan(eval_set, skill, settle(eval_set, **wishes), case_ids)
 
 
-def _with_skill(eval_set: EvalSet, skill_path: str | Path | None) -> tuple[EvalSet, Skill]:
-    """The set with the skill that a run injects: the set's own, or the caller's in its place."""
+def _with_skill(
+    eval_set: EvalSet, skill_path: str | Path | None, version: Path | None = None
+) -> tuple[EvalSet, Skill]:
+    """The set with the skill that a run injects: the set's own, the caller's in its place, or a version of it."""
+    if version is not None and eval_set.skill_path is not None:
+        return eval_set, replace(load_skill(version), path=eval_set.skill_path)
     if skill_path is not None:
         skill = load_skill(skill_path)
         path = skill.path.resolve()
@@ -145,15 +149,20 @@ def prepare_job(
     reuse: str | None = None,
     resume: str | Path | None = None,
     runs_dir: str | Path = "runs",
-    progress: bool | Progress | None = None,
+    progress: bool | Progress | Painter | None = None,
     skill_path: str | Path | None = None,
     case_ids: Sequence[str] | None = None,
+    version: Path | None = None,
+    draw: int = 0,
     **settings: Any,
 ) -> Job | Run:
-    """Everything that can be refused is refused here, before a file is written or a call is made."""
-    eval_set = _loaded(
-        set, skill_path, [*problems_of(settings), *_problems_of_reuse(reuse, resume, settings)]
-    )
+    """The job of a run; everything that can be refused is refused here, before a file is written or a call is made.
+
+    `version` is a file with the text that the set's skill has in this run, and that a resumed run finds there;
+    `draw` is the plan's. The run itself where nothing is left to run.
+    """
+    problems = [*problems_of(settings), *_problems_of_reuse(reuse, resume, settings)]
+    eval_set = _loaded(set, skill_path, problems, resumed=resume is not None)
     runs = resolve_runs_dir(runs_dir, eval_set.root)
     header: dict[str, Any] | None = None
     folder: RunFolder | None = None
@@ -165,12 +174,15 @@ def prepare_job(
         skill_path = skill_path or (own and eval_set.root / own)
         stored.pop("case_ids", None)
         case_ids = [case["id"] for case in header["cases"]]
+        draw = stored.pop("draw", 0)
         settings = stored
-    own_skill = skill_path is not None
-    eval_set, skill = _with_skill(eval_set, skill_path)
+    eval_set, skill = _with_skill(eval_set, skill_path, version)
+    kept_at = None if skill_path is None else eval_set.skill_ref
+    if version is not None:
+        kept_at = shown(version, eval_set.root)
     if header is not None:
         refuse_if_changed(header, eval_set, skill)
-    plan = make_plan(eval_set, skill, settle(eval_set, **settings), case_ids)
+    plan = make_plan(eval_set, skill, settle(eval_set, **settings), case_ids, draw=draw)
     painter = painter_for(progress)
     if not plan.cases:
         painter.say(f"{eval_set.name}: the set has no cases, so there is nothing to run")
@@ -180,7 +192,7 @@ def prepare_job(
         return job_to_resume(plan, RunFolder(folder.path, secrets), header, painter)
     folder = RunFolder.create(runs, eval_set.name, datetime.now(UTC), secrets)
     folder.lock()
-    header = make_header(plan, folder.run_id, runs, own_skill=own_skill)
+    header = make_header(plan, folder.run_id, runs, skill_path=kept_at)
     folder.write_header(header)
     _announce(plan, painter)
     job = Job(plan, folder, header, painter, Counts(total=plan.executor_calls), addresses=addresses(plan))

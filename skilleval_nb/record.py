@@ -196,6 +196,7 @@ CONTEXT = (
     "runnerVersion",
     "subset",
     "confirm",
+    "draw",
     "maxDrop",
     "settings",
     "warnings",
