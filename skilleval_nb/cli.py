@@ -18,6 +18,7 @@ from .cli_judges import add_commands
 from .cli_options import (
     CaseIds,
     Concurrency,
+    Conditions,
     Json,
     JudgeModel,
     JudgeN,
@@ -31,6 +32,7 @@ from .cli_options import (
     SetPaths,
     SkillPath,
     TimeoutS,
+    conditions_of,
     print_json,
 )
 
@@ -72,6 +74,7 @@ def run(
     n: Number = None,
     skill: SkillPath = None,
     case: CaseIds = None,
+    condition: Conditions = None,
     concurrency: Concurrency = None,
     timeout_s: TimeoutS = None,
     max_cost_usd: MaxCost = None,
@@ -97,7 +100,8 @@ def run(
 
     result = run_set(
         set, runner=runner, model=model, judge_model=judge_model, judge_n=judge_n, n=n, skill_path=skill,
-        case_ids=case, concurrency=concurrency, timeout_s=timeout_s, max_cost_usd=max_cost_usd,
+        case_ids=case, conditions=conditions_of(condition), concurrency=concurrency, timeout_s=timeout_s,
+        max_cost_usd=max_cost_usd,
         max_tokens_total=max_tokens_total, confirm=confirm, max_drop=max_drop, resume=resume, runs_dir=runs_dir,
         reuse="unchanged" if reuse else None,
     )  # fmt: skip
@@ -161,6 +165,7 @@ def plan(
     n: Number = None,
     skill: SkillPath = None,
     case: CaseIds = None,
+    condition: Conditions = None,
     concurrency: Concurrency = None,
     max_cost_usd: MaxCost = None,
 ) -> None:
@@ -172,7 +177,7 @@ def plan(
 
     planned = plan_set(
         set, runner=runner, model=model, judge_model=judge_model, judge_n=judge_n, n=n, skill_path=skill,
-        case_ids=case, concurrency=concurrency, max_cost_usd=max_cost_usd,
+        case_ids=case, conditions=conditions_of(condition), concurrency=concurrency, max_cost_usd=max_cost_usd,
     )  # fmt: skip
     typer.echo(str(planned))
 

@@ -193,7 +193,8 @@ def _previous(name: str, project: Project) -> str:
     elif commit is not None:
         body = _at(name, revision, commit, project)
     else:
-        what = f"{revision!r} is no file in the project, and no git revision ({why})"
+        no_file = f"{reference!r} is no file in the project, and" if reference else "HEAD is"
+        what = f"{no_file} no git revision ({why})"
         raise InputError(Problem(name, what, "commit the skill first, or name a file"))
     if not body:
         raise InputError(Problem(name, "has no body, so it is the same as no skill", f"use {BASELINE}"))

@@ -10,6 +10,7 @@ import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from .besides import besides_lines
 from .controls import visible
 from .gate import percent_of
 from .record import CANDIDATE, REFERENCE, clip
@@ -80,6 +81,7 @@ def run_html(record: Mapping[str, Any], *, transcripts: bool = True) -> str:
     parts = [
         _head(record),
         _rates(record),
+        *(f"<p>{escape(line)}</p>" for line in besides_lines(record)),
         _gate(record),
         _facts(record),
         _flips(record),

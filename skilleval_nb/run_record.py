@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .besides import comparisons
 from .judged import judge_error
 from .log import count_looks
 from .record import build_record
@@ -14,10 +15,12 @@ from .record import build_record
 def run_record(
     header: Mapping[str, Any], lines: Iterable[Mapping[str, Any]], log: Path, **known: Any
 ) -> dict[str, Any]:
-    """`build_record` with the number of this look and the error of the judge, where the log tells them."""
+    """`build_record` with the number of this look, the judge's error where the log tells it, and other conditions."""
     record = build_record(header, lines, look=look_of(header, log), **known)
     cases = record.pop("cases")  # they stand last: readers of the head stop there
     record["judgeError"] = judge_error(header, cases, log)
+    if others := comparisons(cases, record["conditions"]):
+        record["comparisons"] = others
     record["cases"] = cases
     return record
 

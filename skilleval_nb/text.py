@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .besides import besides_lines
 from .controls import visible
 from .gate import counted, gate_lines, percent, percent_of, rate_line, signed
 from .judged import judge_lines
@@ -32,7 +33,8 @@ def title_line(record: Mapping[str, Any]) -> str:
 
 def result_lines(record: Mapping[str, Any]) -> list[str]:
     """The result as SPEC §4 words it: title, rates, gate, and below it what is known besides."""
-    lines = [title_line(record), rate_words(record), *gate_words(record), *fact_lines(record)]
+    lines = [title_line(record), rate_words(record), *besides_lines(record)]
+    lines += [*gate_words(record), *fact_lines(record)]
     return [" ".join(visible(line).splitlines()) for line in lines]
 
 
@@ -68,14 +70,15 @@ def rate_words(record: Mapping[str, Any]) -> str:
         f"{label} {passed}/{counted} ({f'{percent_of(passed, counted)}%' if counted else 'n/a'})"
         for _, label, passed, counted in shares(record)
     ]
-    return f"pass rate   {'   '.join(parts)}"
+    return f"pass rate   {'   '.join(parts) or 'of neither baseline nor skill'}"
 
 
 def gate_words(record: Mapping[str, Any]) -> list[str]:
     """The gate, and in lines below it what a reader needs to judge it."""
     if missing := _missing(record):
+        was = "was" if len(missing) == 1 else "were"
         return [
-            f"ship gate: NOT MEASURED — {' and '.join(missing)} was not run, and the gate compares the two"
+            f"ship gate: NOT MEASURED — {' and '.join(missing)} {was} not run, and the gate compares the two"
         ]
     return gate_lines(decision_of(record["cases"]))
 
@@ -280,9 +283,9 @@ def _tokens(record: Mapping[str, Any]) -> list[str]:
     elif not conditions:
         text = "tokens not reported"
     else:
-        sent = " → ".join(str(_sent(rows["executor", name])) for name in conditions)
-        back = " → ".join(str(rows["executor", name]["tokens"][1] or 0) for name in conditions)
-        text = f"tokens in {sent}, out {back}"
+        sent = {name: _sent(rows["executor", name]) for name in conditions}
+        back = {name: rows["executor", name]["tokens"][1] or 0 for name in conditions}
+        text = f"tokens in {_flow(sent)}, out {_flow(back)}"
         if reported < asked:
             text += f" (reported for {reported} of {asked})"
     judged = [row for row in record["usage"] if row["role"] == "judge" and row["tokens"]]
@@ -290,6 +293,13 @@ def _tokens(record: Mapping[str, Any]) -> list[str]:
         text += f"; judge in {sum(map(_sent, judged))}, out {sum(row['tokens'][1] or 0 for row in judged)}"
     costs = [row["costUsd"] for row in record["usage"] if row["costUsd"] is not None]
     return [text, *([f"${sum(costs):.4f}"] if sum(costs) else [])]
+
+
+def _flow(counts: Mapping[str, int]) -> str:
+    """From the baseline's number to the skill's, and what the other conditions took."""
+    pair = " → ".join(str(number) for name, number in counts.items() if name in (REFERENCE, CANDIDATE))
+    rest = ", ".join(f"{name} {n}" for name, n in counts.items() if name not in (REFERENCE, CANDIDATE))
+    return f"{pair} ({rest})" if pair and rest else pair or rest
 
 
 def _sent(row: Mapping[str, Any]) -> int:

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("folder", "log", "columns"),
     ("changes", "finder", "ledger"),
     ("record", "decode", "judge_log"),
-    ("judged",),
+    ("judged", "besides"),
     ("run_record",),
     ("frames", "text", "labels", "calibration_result", "comparison_sides"),
     ("check_rates", "labelled", "comparable", "comparison_spent"),
