@@ -73,7 +73,8 @@ def judge_lines(record: Mapping[str, Any]) -> list[str]:
     for condition, rate in error["rates"].items():
         raw = share_words(rate["passed"], rate["judged"])
         if rate["corrected"] is None:
-            fixed = "corrected: not possible, the judge's error is too large or known in part"
+            why = "its error is known in part" if rate["j"] is None else f"J {rate['j']:.2f}"
+            fixed = f"corrected: this judge cannot measure it ({why})"
         else:
             span = f"95% CI {percent(rate['low'])}…{percent(rate['high'])}%"
             fixed = f"corrected {percent(rate['corrected'])}% ({span})"

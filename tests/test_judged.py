@@ -94,6 +94,17 @@ def test_a_rate_is_corrected_by_the_formula(tmp_path: Path, server: Loopback) ->
     assert "Δ raw +50%, corrected +71%" in str(run)  # 0.5 / 0.7
 
 
+def test_a_judge_that_passes_everything_measures_nothing(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: text(judge_json(True)) if "output_config" in body else text("plain")
+    path = project(tmp_path, case("a", judged()))
+    calibrate(tmp_path)
+    run = se.run_set(path, runner="anthropic", progress=False)
+    assert run.record["judgeError"]["rates"]["skill"] == {
+        "passed": 1, "judged": 1, "rate": 1.0, "corrected": None, "low": None, "high": None, "j": 0.0,
+    }  # fmt: skip
+    assert "skill raw 1/1 (100%), corrected: this judge cannot measure it (J 0.00)" in str(run)
+
+
 def test_people_label_a_run_and_the_judge_is_measured_by_that(tmp_path: Path, server: Loopback) -> None:
     path = project(tmp_path, case("a", judged()), case("b", judged()))
     run = se.run_set(path, runner="anthropic", progress=False)
