@@ -18,6 +18,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import charts as charts
     from . import stats as stats
+    from .ablation import Ablation as Ablation
+    from .ablation import ablate as ablate
     from .calibrate import calibrate_judge as calibrate_judge
     from .cases import Case as Case
     from .cases import EvalSet as EvalSet
@@ -69,6 +71,8 @@ _HOME: dict[str, str | None] = {
     "Run": "runs",
     "Runner": "runners",
     "Skill": "skills",
+    "Ablation": "ablation",
+    "ablate": "ablation",
     "aregrade": "regrading",
     "arun_set": "engine",
     "Comparison": "comparing",

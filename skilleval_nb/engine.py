@@ -128,6 +128,14 @@ def plan_set(
     return make_plan(eval_set, skill, settle(eval_set, **wishes), case_ids)
 
 
+def set_and_skill(
+    set: str | Path | EvalSet,  # noqa: A002
+    skill_path: str | Path | None = None,
+) -> tuple[EvalSet, Skill]:
+    """A set and the skill that a run of it injects; raises InputError as `run_set` would."""
+    return _with_skill(_loaded(set, skill_path, ()), skill_path)
+
+
 def _with_skill(
     eval_set: EvalSet, skill_path: str | Path | None, version: Path | None = None
 ) -> tuple[EvalSet, Skill]:

@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resume", "calibrate", "label_calibration"),
     ("regrade_set", "regrade_trials"),
     ("engine", "regrading", "lab"),
+    ("ablation",),
     ("cli_options",),
     ("cli_judges",),
     ("cli",),
