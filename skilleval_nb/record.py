@@ -301,7 +301,7 @@ def _evidence(
     """
     if not decision.graded:
         return None
-    from .stats import evidence_line, looks_p, summary
+    from .stats import advice, evidence_line, looks_p, summary, variance_split
 
     baseline, skill = (outcomes_of(cases, condition) for condition in (REFERENCE, CANDIDATE))
     result = summary(baseline, skill, clusters_of(cases))
@@ -320,6 +320,7 @@ def _evidence(
         "baselineRate": result.base_rate,
         "skillRate": result.skill_rate,
         "line": evidence_line(result, n_trials=n, look=1 if confirm else look),
+        "advice": advice(variance_split(baseline, skill)) if n > 1 else None,
     }
 
 

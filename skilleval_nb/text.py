@@ -101,6 +101,8 @@ def fact_lines(record: Mapping[str, Any]) -> list[str]:
         ]
     evidence = record.get("evidence")
     lines = [evidence["line"] if evidence else "evidence: none, as no case was measured in both conditions"]
+    if evidence and evidence.get("advice"):
+        lines.append(f"advice: {evidence['advice']}")
     if (held := held_line(record)) is not None:
         lines.append(held)
     lines.append(measured_line(record))

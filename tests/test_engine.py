@@ -859,3 +859,15 @@ def test_plan_counts_calls_without_making_one(tmp_path: Path, server: Loopback) 
     assert plan.output_tokens_ceiling == 1200
     assert "12 executor calls" in str(plan)
     assert server.requests == []
+
+
+def test_a_run_of_several_trials_says_what_would_narrow_its_interval(
+    tmp_path: Path, server: Loopback
+) -> None:
+    # passes of 3 in both conditions: 1 and 2, 1 and 1, 2 and 2: the runs differ, the cases hardly do
+    answers = iter("++-+-- ----++ +-++-+".replace(" ", ""))
+    server.reply = lambda body, count: text("magic" if next(answers, "-") == "+" else "plain")
+    noisy = run(project(tmp_path, case("a"), case("b"), case("c")), n=3, concurrency=1)
+    (line,) = (line for line in str(noisy).splitlines() if line.startswith("advice: "))
+    assert "raise n" in line
+    assert not any(line.startswith("advice") for line in str(run(project(tmp_path))).splitlines())
