@@ -116,6 +116,7 @@ RUN = _columns(
     subset              | Boolean  | subset              |        | only some of the set's cases were run | old
     max_drop            | Float64  | maxDrop             | rate   | the drop that was allowed | none was set
     baseline_reused     | Int64    | reused.baseline     | trials | baseline trials taken from earlier runs | none was
+    skill_reused        | Int64    | reused.skill        | trials | skill trials taken from earlier runs | none was
     input_tokens        | Int64    | tokens.input        | tokens | executor and judge together | not reported
     output_tokens       | Int64    | tokens.output       | tokens | executor and judge together | not reported
     executor_calls              | Int64   | | calls  | calls to the model under test, retries included | old

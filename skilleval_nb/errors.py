@@ -4,6 +4,7 @@ SkillevalError
 ├── InputError             what was asked cannot be done; nothing was run (exit code 2)
 │   ├── SetError           a set file: all its problems at once
 │   ├── SkillError         a SKILL.md that cannot be read
+│   ├── SkillChanged       a SKILL.md that others have changed, so it is not saved over
 │   ├── PatternError       a regular expression that does not compile
 │   ├── LeavesRoot         a path in a file that points outside the project
 │   ├── RunnerUnavailable  no such runner, or it cannot start here
@@ -61,6 +62,10 @@ class SetError(InputError):
 
 class SkillError(InputError):
     """A SKILL.md is missing or cannot be read."""
+
+
+class SkillChanged(InputError):
+    """A SKILL.md has been changed by others since it was last read: it is not saved over."""
 
 
 class PatternError(InputError):

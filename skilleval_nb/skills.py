@@ -68,7 +68,7 @@ def read_skill(text: str, path: Path) -> Skill:
     """The skill that `text` would be as the file `path`; reads nothing from disk."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     notes: list[str] = []
-    head, body = _split(text, notes)
+    head, body = split_text(text, notes)
     frontmatter = _frontmatter(head, notes) if head is not None else {}
     name, description = frontmatter.get("name"), frontmatter.get("description")
     name = name if isinstance(name, str) else None
@@ -84,8 +84,8 @@ def read_skill(text: str, path: Path) -> Skill:
     return Skill(path, body.strip(), name, description, frontmatter, tuple(notes), _digest(text))
 
 
-def _split(text: str, notes: list[str]) -> tuple[str | None, str]:
-    """Frontmatter and body; frontmatter None where there is none."""
+def split_text(text: str, notes: list[str]) -> tuple[str | None, str]:
+    """Frontmatter and body; frontmatter None where there is none. What is odd goes into `notes`."""
     opening = FENCE.match(text)
     if not opening:
         notes.append("no frontmatter: the whole file is the body")
@@ -102,7 +102,7 @@ def _frontmatter(head: str, notes: list[str]) -> dict[str, Any]:
 
     try:
         loaded = yaml.safe_load(head)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that is none, a thousand brackets
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1} of the file)" if mark else ""
         notes.append(f"the frontmatter is not valid YAML{line}: name and description were read line by line")
