@@ -73,7 +73,7 @@ class Ablation:
 
     def __str__(self) -> str:
         """The ranking as text, a line a section."""
-        cells = [_words(row, len(self.run.record["cases"])) for row in self._rows]
+        cells = [[*HEAD], *(_words(row, len(self.run.record["cases"])) for row in self._rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         rows = ["   ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
         title, rates, ranked, *rest = self.lines()
