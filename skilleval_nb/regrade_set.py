@@ -32,7 +32,8 @@ def cases_of_run(header: Mapping[str, Any], edits: Checks | None = None) -> dict
         name = str(item["id"])
         raw = list((edits or {}).get(name, item["checks"]))
         checks = reader.read(raw, f"checks → {name}")
-        cases[name] = Case(name, item["prompt"], checks, item.get("difficulty"), {"assert": raw})
+        known = {"difficulty": item.get("difficulty"), "cluster": item.get("cluster")}
+        cases[name] = Case(name, item["prompt"], checks, raw={"assert": raw}, **known)
     reader.finish()
     if problems:
         raise InputError(problems)

@@ -98,21 +98,21 @@ def stratified_p(cells: Iterable[tuple[int, int, int, int]]) -> tuple[float, int
     import numpy as np
 
     strata: Counter[tuple[int, int, int]] = Counter()
-    observed, expected = 0, Fraction(0)
+    observed = 0
     for base_passes, base_runs, skill_passes, skill_runs in cells:
         total = base_passes + skill_passes
         observed += skill_passes
-        expected += Fraction(total * skill_runs, base_runs + skill_runs)
         strata[base_runs, skill_runs, total] += 1
     factors = np.log(np.arange(1, max((b + s for b, s, _ in strata), default=1) + 1))
     logs: Floats = np.concatenate(([0.0], np.cumsum(factors)))  # logs[k] = ln k!
-    low, law = 0, np.ones(1)
+    low, law, expected = 0, np.ones(1), Fraction(0)
     for (base_runs, skill_runs, total), count in strata.items():
         least = max(0, total - base_runs)
         pmf = _hypergeometric(logs, base_runs, skill_runs, total)
         for _ in range(count):
             law = np.convolve(law, pmf) if len(pmf) > 1 else law
         low += least * count
+        expected += Fraction(count * total * skill_runs, base_runs + skill_runs)
     at = observed - low
     p = 2 * min(float(law[: at + 1].sum()), float(law[at:].sum()))
     return _as_p(p), (observed > expected) - (observed < expected)

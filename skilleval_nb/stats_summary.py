@@ -187,7 +187,8 @@ def _judge(
 
 def _difference(case: CaseCells) -> Fraction:
     skill, baseline = case.skill, case.baseline
-    return Fraction(skill.passes, skill.measured) - Fraction(baseline.passes, baseline.measured)
+    moved = skill.passes * baseline.measured - baseline.passes * skill.measured
+    return Fraction(moved, skill.measured * baseline.measured)
 
 
 def _cell(trials: Trials) -> Cell:

@@ -418,10 +418,10 @@ def test_large_sets_stay_quick() -> None:
         clusters = [str(i // 3) for i in range(n_cases)]
         took = []
         for groups in (None, clusters, None, clusters):
-            started = time.perf_counter()
+            started = time.process_time()
             result = stats.summary(baseline, skill, groups)
             stats.evidence_line(result, n_trials=n_trials)
-            took.append(time.perf_counter() - started)
+            took.append(time.process_time() - started)
             assert result.p_cases is not None
         assert min(took[0::2]) < 0.5
         assert min(took[1::2]) < 0.5

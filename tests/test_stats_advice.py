@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripted import Scripted
-from worlds import case, project
+from worlds import case, check, project
 
 import skilleval_nb as se
 from skilleval_nb import stats
@@ -135,6 +135,8 @@ def test_clusters_of_a_set_reach_the_runs_evidence(tmp_path: Path) -> None:
     assert all("cluster" not in item for item in runs[1].record["cases"])
     reopened = se.load_run(str(runs[0].folder))
     assert reopened.record["evidence"] == grouped
+    again = se.regrade(reopened, checks={name: [check()] for name in "abc"})
+    assert again.record["evidence"]["pCases"] == 0.5
     compared = se.compare(runs[0])
     assert (compared.evidence.units, compared.evidence.p_cases) == (2, 0.5)
     both = se.compare(runs[1], runs[0])

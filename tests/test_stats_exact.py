@@ -103,6 +103,13 @@ def test_the_test_over_runs_by_relabelling_them(cells: list[tuple[str, str]]) ->
     assert stratified_min([(len(b), len(s)) for b, s in cells]) <= p + 1e-12
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations([(0, 3, 3, 3), (0, 3, 1, 3), (0, 3, 0, 3)])))
+def test_a_p_of_exactly_alpha_is_no_matter_of_rounding(order: tuple[tuple[int, int, int, int], ...]) -> None:
+    """Chance 1/20 for the first case and 1/2 for the second: p = 2/40, in whichever order they are multiplied."""
+    assert stats.stratified_p(order) == (stats.ALPHA, 1)
+    assert stats.stratified_p((s, n, b, m) for b, m, s, n in order) == (stats.ALPHA, -1)
+
+
 def test_the_test_over_one_case_is_fishers_one_sided_doubled() -> None:
     one_sided = scipy_stats.hypergeom(140, 75, 70).sf(44)
     assert stats.stratified_p([(30, 70, 45, 70)])[0] == pytest.approx(2 * one_sided, rel=1e-9)
