@@ -130,7 +130,10 @@ def test_a_live_run_leaves_the_same_static_output_every_time(tmp_path: Path) -> 
         "magic: 4/4 trials ended · 0 errors",
     ]
     assert texts["arun_set"] == texts["run_set"]
-    assert said[0]["run_set"][0]["text/html"] == "<div>&lt;b&gt;bold&lt;/b&gt; red</div>"
+    assert (
+        said[0]["run_set"][0]["text/html"]
+        == '<div class="tex2jax_ignore mathjax_ignore">&lt;b&gt;bold&lt;/b&gt; red</div>'
+    )
     assert texts["silent"] == []
     assert texts["none"] == ["none: the set has no cases, so there is nothing to run"]
     assert texts["gate"] == ["(<Gate.PASS: 'PASS'>, 1.0)"]
