@@ -227,8 +227,10 @@ def test_the_ledger_is_summed_by_role_and_never_turns_absence_into_zero() -> Non
     assert [judged[f"judge_{kind}_tokens"] for kind in kinds] == [100, 8, None, None]
     assert (judged["executor_cost_usd"], judged["judge_cost_usd"], judged["cost_usd"]) == (0.25, 0.5, 0.75)
     assert (free["executor_calls"], free["executor_asked"], free["cost_usd"]) == (3, None, 0.25)
-    measured = ("calls", "asked", "reported", "input_tokens", "output_tokens", "cache_read_tokens")
-    measured += ("cache_write_tokens", "cost_usd", "latency_s")
+    measured = (
+        *("calls", "asked", "reported", "input_tokens", "output_tokens"),
+        *("cache_read_tokens", "cache_write_tokens", "cost_usd", "latency_s"),
+    )
     ledger = [
         name
         for name in old
