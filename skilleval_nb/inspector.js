@@ -17,26 +17,7 @@ const HELP = [
   ["Esc", "leave a field"], ["?", "this list"],
 ];
 const SLOW_MS = 1500;
-const GUARD = "data-lm-suppress-shortcuts";
 let views = 0;
-
-function h(tag, attributes, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (typeof value === "function") node.addEventListener(name, value);
-    else node.setAttribute(name, value === true ? "" : String(value));
-  }
-  fill(node, children);
-  // JupyterLab looks for this on the focused element itself; without it `d d` would delete the cell
-  if (["BUTTON", "INPUT", "SELECT", "TEXTAREA", "SUMMARY"].includes(node.tagName) || node.hasAttribute("tabindex"))
-    node.setAttribute(GUARD, "");
-  return node;
-}
-
-function fill(node, children) {
-  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
-}
 
 function render({model, el}) {
   const id = `sknb${++views}-${Math.random().toString(36).slice(2)}`;
@@ -90,7 +71,7 @@ function render({model, el}) {
   const list = h("div", {class: "list", role: "listbox", tabindex: 0, "data-key": "list", "aria-label": "cases"});
   const part = h("p", {class: "soft part"});
   const shown = h("div", {class: "case"});
-  const root = h("div", {class: "sknb-inspector", role: "group", keydown: onKey, pointerdown: keepFocus},
+  const root = h("div", {class: "sknb-page sknb-inspector", role: "group", keydown: onKey, pointerdown: keepFocus},
     title, notes,
     h("div", {class: "bar"}, filter, search, found, pairBox,
       button("previous", "previous (k)", {do: "step", by: -1}), button("next", "next (j)", {do: "step", by: 1}),
@@ -300,16 +281,11 @@ function render({model, el}) {
     held = [];
     due.forEach((act) => act());
   };
-  // what keeps the notebook's keys away would keep Ctrl+S away too, and the browser would save the page
-  const letSave = (event) => {
-    if (root.contains(event.target) && event.target.hasAttribute("data-key"))
-      event.target.toggleAttribute(GUARD, !((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s"));
-  };
-  window.addEventListener("keydown", letSave, true);
+  const free = letSave(root);
   model.on("change:view", onView);
   draw();
   return () => {
-    window.removeEventListener("keydown", letSave, true);
+    free();
     model.off("change:view", onView);
   };
 }

@@ -12,9 +12,8 @@ from .controls import visible
 from .inspect_html import inspection_html
 from .inspection import Inspection
 from .labels import HasFolder
+from .paths import page_file
 from .transcripts import open_transcripts
-
-_HERE = Path(__file__).parent
 
 
 def inspect(
@@ -36,8 +35,8 @@ class Inspector(anywidget.AnyWidget):
     Where no widget can be shown, it is the static HTML of what it showed first.
     """
 
-    _esm = (_HERE / "inspector.js").read_text(encoding="utf-8")
-    _css = (_HERE / "inspector.css").read_text(encoding="utf-8")
+    _esm = page_file("page.js") + page_file("inspector.js")
+    _css = page_file("page.css") + page_file("inspector.css")
     view = traitlets.Dict().tag(sync=True)
     rows = traitlets.Dict().tag(sync=True)
     systems: traitlets.List[Any] = traitlets.List().tag(sync=True)

@@ -65,3 +65,8 @@ def condition_stem(name: str) -> str:
     """
     stem = file_stem(name).replace(".", "_")
     return stem if name.isascii() else f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def page_file(name: str) -> str:
+    """A script or a style of a widget's page, as it is shipped beside the modules."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

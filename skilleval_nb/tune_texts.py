@@ -113,9 +113,30 @@ class SkillTexts:
         self.text = text
         return text
 
+    def keep_draft(self) -> None:
+        """Puts the text where a crash cannot take it, unless the file or a version holds it."""
+        known = self.is_saved or any(
+            self._kept.text_of(version) == self.text
+            for version in self._kept.all()
+            if version.hash == read_skill(self.text, self.path).hash
+        )
+        if known or not self.text.strip():
+            self._kept.drop_draft()
+        else:
+            self._kept.keep_draft(self.text)
+
+    def adopt_drafts(self) -> list[str]:
+        """Makes versions of what earlier editors of this skill left unsaved; the names of those."""
+        return [version.name for version in self._kept.adopt_drafts()]
+
     def _take(self, text: str | None) -> None:
         if text is not None:
             self.text = plain(text)
 
     def _keep(self, text: str) -> Version | None:
         return self._kept.keep(text) if text.strip() else None
+
+    def keep(self) -> str | None:
+        """Keeps the text as a version, by whose name it is found again; None where there is nothing to keep."""
+        version = self._keep(self.text)
+        return None if version is None else version.name

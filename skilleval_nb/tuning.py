@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .cases import EvalSet
 from .engine import prepare_job
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
 
     from .comparing import Comparison
     from .execute import Counts
+
+
+class TuneOptions(TypedDict, total=False):
+    """The keyword arguments of a session, for those that hand them on."""
+
+    n: int | None
+    runner: str | Runner
+    model: str | None
+    judge_model: str | None
+    judge_n: int
+    concurrency: int | None
+    timeout_s: float | None
+    runs_dir: str | Path
+    case_ids: Sequence[str] | None
 
 
 class TuneSession(SkillTexts):

@@ -64,7 +64,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resume", "calibrate", "label_calibration"),
     ("regrade_set", "regrade_trials"),
     ("engine", "regrading", "lab"),
-    ("tuning",),
+    ("tuning", "tune_words"),
+    ("tune_desk",),
+    ("tune_widget",),
     ("ablation",),
     ("cli_options",),
     ("cli_judges",),
@@ -93,7 +95,7 @@ HOMES = {  # the modules whose whole purpose a heavy library is may import it at
     "altair": CHARTS,
     "ipywidgets": {"widget"},
     "IPython": {"widget"},
-    "anywidget": {"inspector"},
+    "anywidget": {"inspector", "tune_widget"},
 }
 REGISTRY = {"runners"}
 """Knows the runners by name: the one place that reaches up, on purpose, and only when one is asked for."""
