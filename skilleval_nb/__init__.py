@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from .sets import load_set as load_set
     from .skills import Skill as Skill
     from .skills import load_skill as load_skill
+    from .tune_widget import tune as tune
+    from .tuning import TuneSession as TuneSession
     from .values import Answer as Answer
     from .values import Gate as Gate
     from .values import Outcome as Outcome
@@ -94,6 +96,8 @@ _HOME: dict[str, str | None] = {
     "run_set": "engine",
     "scan_log": "frames",
     "setup": "notebook",
+    "TuneSession": "tuning",
+    "tune": "tune_widget",
     "stats": None,
     "charts": None,
 }

@@ -7,8 +7,8 @@ import sys
 from .progress import Bar, Lines, Painter, Progress, Quiet
 
 
-def painter_for(progress: bool | Progress | Painter | None) -> Painter:  # noqa: FBT001 - the public argument, handed on
-    """What suits the place: a widget in a notebook, a bar in a terminal, else lines; False: nothing; a Painter: itself."""
+def painter_for(progress: bool | Progress | Painter | None) -> Painter:  # noqa: FBT001 - handed on as it came
+    """What suits the place: a widget in a notebook, a bar in a terminal, else lines; False: nothing."""
     if isinstance(progress, Painter):
         return progress
     if progress is False:
