@@ -76,7 +76,7 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, skill_path: str | None =
             for case in plan.cases
         ],
         "arguments": {
-            "runner": re.sub(r"//[^/@]*@", "//", settings.runner_spec),  # no password of a base URL
+            "runner": without_password(settings.runner_spec),
             "model": settings.requested_model,
             "judge_model": f"{settings.judge_spec.partition(':')[0]}:{settings.judge_model}"
             if settings.judge_runner is not settings.runner
@@ -92,6 +92,11 @@ def make_header(plan: Plan, run_id: str, runs: Path, *, skill_path: str | None =
             "draw": plan.draw,
         },
     }
+
+
+def without_password(spec: str) -> str:
+    """A runner's spec without the user and password that its base URL may hold."""
+    return re.sub(r"//[^/@]*@", "//", spec)
 
 
 def git_state(root: Path) -> dict[str, Any] | None:

@@ -205,16 +205,24 @@ def read_verdict(reply: Answer) -> Mapping[str, Any] | None:
     Only `pass` must be there: a judge that gives no reasons has still decided. A key of its own is no verdict.
 
     A provider's own structured output is taken as it is. Otherwise the whole text must be the object, be it in
-    a code fence: an object amid words may be one that the judge only quotes.
+    a code fence: an object amid words may be one that the judge only quotes. One that says `pass` twice says nothing.
     """
     if reply.data is not None:
         return reply.data if _is_verdict(reply.data) else None
     fenced = FENCED.fullmatch(reply.text.strip())
     try:
-        whole = json.loads(fenced[1] if fenced else reply.text)
+        whole = json.loads(fenced[1] if fenced else reply.text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return None
     return whole if _is_verdict(whole) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; raises ValueError where a key stands twice in it, as one of the two would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _is_verdict(value: Any) -> bool:

@@ -207,9 +207,9 @@ def count_looks(
 ) -> int:
     """How many runs of this set, model, judge and delivery stand in the log after the last confirmation.
 
-    A run that measured no case in both conditions, or nothing but reused trials, is no look, and only a whole
-    run with a measured gate confirms. A resumed run counts once, by its newest line; the run `but` does not
-    count. 0 where there is no log yet.
+    A run that measured no case in both conditions, or nothing but reused trials (as a regrade does), is no look,
+    and only a whole run with a measured gate confirms. A resumed run counts once, by its newest line; the run
+    `but` does not count. 0 where there is no log yet.
     """
     path = Path(path)
     if not path.exists():
@@ -225,7 +225,7 @@ def count_looks(
             if tuple(record.get(key) for key in ("setHash", "model", "judgeModel", "delivery")) != wanted:
                 continue
             run_id, resumes = str(record.get("runId", number)), record.get("resumes")
-            if run_id == but or record.get("graded") == 0 or _all_reused(record):
+            if run_id == but or record.get("graded") == 0 or _nothing_new(record):
                 continue
             if not isinstance(resumes, int):
                 resumes = 0
@@ -238,7 +238,9 @@ def count_looks(
     return looks
 
 
-def _all_reused(record: Mapping[str, Any]) -> bool:
+def _nothing_new(record: Mapping[str, Any]) -> bool:
+    if "measuredAnew" in record:
+        return bool(record["measuredAnew"] == 0)
     reused, measured = record.get("reused"), record.get("trialsMeasured")
     return isinstance(reused, dict) and bool(reused) and sum(reused.values()) == measured
 

@@ -152,6 +152,7 @@ def build_record(
         "trialsPlanned": planned,
         "trialsMeasured": measured,
         "trialsErrored": len(trials) - measured,
+        "measuredAnew": sum(is_measured(line) and not line.get("reused") for line in trials.values()),
         "reused": _counted(line["condition"] for line in trials.values() if line.get("reused")),
         "outcomes": _counted(line["outcome"] for line in trials.values()),
         "stopReasons": _counted(line.get("stopReason") for line in trials.values()),

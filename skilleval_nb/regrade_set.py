@@ -12,31 +12,43 @@ from .checks import CheckReader
 from .errors import InputError, Problem
 from .paths import project_root
 from .sets import load_set
+from .shapes import clip
 
 Checks = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def cases_of_run(header: Mapping[str, Any], edits: Checks | None = None) -> dict[str, Case]:
+def cases_of_run(
+    header: Mapping[str, Any], edits: Checks | None = None, notes: list[str] | None = None
+) -> dict[str, Case]:
     """The cases of a run as its header keeps them, with edited checks where there are any.
 
+    What is worth knowing of the checks, such as a key that no check has, goes to `notes`.
     Raises InputError with every check that cannot be read.
     """
     problems: list[Problem] = []
+    unknown: list[str] = []
+    said: list[str] = [] if notes is None else notes
 
     def add(place: str, what: str, fix: str = "") -> None:
         problems.append(Problem(place, what, fix))
 
-    reader = CheckReader(header.get("regex", "js"), add)
+    reader = CheckReader(
+        header.get("regex", "js"), add, said.append, lambda place, key: unknown.append(place + key)
+    )
     cases = {}
     for item in header["cases"]:
         name = str(item["id"])
-        raw = list((edits or {}).get(name, item["checks"]))
+        raw: Any = (edits or {}).get(name, item["checks"])
+        raw = list(raw) if isinstance(raw, tuple) else raw
         checks = reader.read(raw, f"checks → {name}")
         known = {"difficulty": item.get("difficulty"), "cluster": item.get("cluster")}
         cases[name] = Case(name, item["prompt"], checks, raw={"assert": raw}, **known)
     reader.finish()
-    if problems:
-        raise InputError(problems)
+    if problems:  # beside another error an unknown key may be the cause: a misspelt one
+        raise InputError(
+            [*problems, *(Problem(key, "unknown key", "correct or remove it") for key in unknown)]
+        )
+    said += [f"{key}: unknown key, kept and not used" for key in unknown]
     return cases
 
 
@@ -61,6 +73,12 @@ def set_to_grade(
     )
     if checks is None:
         return base
+    given: Any = checks
+    if not isinstance(given, Mapping | EvalSet | str | Path):
+        what = f"is {clip(given)}: it is a changed set, or a mapping of case ids to their checks"
+        raise InputError(
+            Problem("checks", what, 'such as {"my-case": [{"kind": "includes", "pattern": "…"}]}')
+        )
     if not isinstance(checks, Mapping):
         changed = checks if isinstance(checks, EvalSet) else load_set(checks)
         cases = _matched(stored, changed)
@@ -68,8 +86,12 @@ def set_to_grade(
         return replace(base, cases=cases, raw=changed.raw, max_tokens=limit, notes=changed.notes)
     if unknown := [name for name in checks if name not in stored]:
         known = ", ".join(list(stored)[:20])
-        raise InputError(Problem("checks", f"no such case: {', '.join(map(repr, unknown))}", f"of {known}"))
-    return replace(base, cases=tuple(cases_of_run(header, checks).values()))
+        raise InputError(
+            Problem("checks", f"no such case: {', '.join(map(repr, unknown))}", f"it has {known}")
+        )
+    notes: list[str] = []
+    cases = tuple(cases_of_run(header, checks, notes).values())
+    return replace(base, cases=cases, notes=tuple(notes))
 
 
 def _matched(stored: Mapping[str, Case], changed: EvalSet) -> tuple[Case, ...]:

@@ -21,8 +21,9 @@ from .execute import Counts
 from .finder import find_folder, resolve_runs_dir
 from .folder import RunFolder
 from .gate import counted
-from .header import make_header
+from .header import make_header, without_password
 from .job import Job, arun_job, run_job
+from .judge import prompt_hash
 from .live import painter_for
 from .plan import Condition, Plan
 from .progress import Painter, Progress
@@ -115,17 +116,15 @@ def _prepare(
             what = "a regrade that is resumed has its run and its checks already"
             raise InputError(Problem("resume", what, "leave out the others"))
         own = _own(resume, runs)
-        stored = own.read_header()
-        arguments, run = stored["arguments"], own.path.parent / stored["regradeOf"]
-        judge_model = judge_model or arguments["judge_model"]
-        judge_n = judge_n or arguments["judge_n"]
+        run = own.path.parent / own.read_header()["regradeOf"]
     elif run is None:
         raise InputError(Problem("run", "is missing", 'name one, such as regrade("last")'))
     source = _source(run, runs)
     header = source.read_header()
     before = cases_of_run(header)
-    eval_set = set_to_grade(own.read_header() if own else header, source.path, checks)
-    judge, spec, model = _judge(header, judge_model, runner, eval_set)
+    known = own.read_header() if own else header
+    eval_set = set_to_grade(known, source.path, checks)
+    judge, spec, model = _judge(known, judge_model, runner, eval_set)
     settings = Settings(
         runner=Stored(header),
         runner_spec=str(header["arguments"].get("runner", header["runner"])),
@@ -134,7 +133,7 @@ def _prepare(
         judge_runner=judge,
         judge_spec=spec,
         judge_model=judge.fixed_model or model,
-        judge_n=judge_n or int(header.get("judgeN") or 1),
+        judge_n=judge_n or int(known.get("judgeN") or 1),
         n=int(header["n"]),
         conditions=tuple(header["conditions"]),
         concurrency=min(concurrency or DEFAULT_CONCURRENCY, judge.max_concurrency or 10**6),
@@ -143,6 +142,8 @@ def _prepare(
         max_tokens_total=max_tokens_total,
     )
     refuse_if_unkept(max_cost_usd, (judge,))
+    if own and eval_set.judge_checks:
+        _refuse_another(known, settings)
     if eval_set.judge_checks:
         tested = header.get("resolvedModel") or header["model"]
         warnings = judge_warnings(judge, settings.judge_model, header["runner"], tested)
@@ -170,6 +171,7 @@ def _begun(plan: Plan, regrading: Regrading, source: RunFolder, painter: Painter
     )
     folder.lock()
     header = {**make_header(plan, folder.run_id, source.path.parent), **_taken_over(old)}
+    header["arguments"]["judge_runner"] = without_password(plan.settings.judge_spec)
     header["regrade"] = _before(from_folder(source.path).record)
     folder.write_header(header)
     _announce(plan, regrading, painter)
@@ -249,16 +251,34 @@ def _source(run: Run | str | Path, runs: Path) -> RunFolder:
 def _judge(
     header: Mapping[str, Any], asked: str | None, runner: str | Runner | None, eval_set: EvalSet
 ) -> tuple[Runner, str, str]:
-    """The judge's runner, its spec and its model; the run's own unless another is named."""
+    """The judge's runner, its spec and its model; those of the run with this header unless others are named."""
     if not eval_set.judge_checks:
         return Stored(header), header["runner"], header["model"]
-    arguments = header["arguments"]
-    stored = arguments["judge_model"] if header.get("judgeModel") else None
+    arguments, stored = header["arguments"], header.get("judgeModel")
     prefix, model = named_judge(asked or stored or os.environ.get("EVAL_JUDGE_MODEL") or DEFAULT_JUDGE)
     if isinstance(runner, Runner):
         return runner, runner.name, model
-    own, _ = (
-        named_judge(stored) if stored and asked else (None, "")
-    )  # a new model is asked where the old one was
+    own = arguments.get("judge_runner") if stored else None
+    if stored and not own and str(arguments["judge_model"]).endswith(f":{stored}"):
+        own = str(arguments["judge_model"]).removesuffix(
+            f":{stored}"
+        )  # a new model is asked where the old one was
     spec = prefix or runner or own or str(arguments.get("runner") or header["runner"])
     return create(spec), spec, model
+
+
+def _refuse_another(stored: Mapping[str, Any], settings: Settings) -> None:
+    """Raises InputError where a regrade would go on with another judge than it began with."""
+    now = {
+        "runner": ("judgeRunner", settings.judge_runner.name),
+        "judge_model": ("judgeModel", settings.judge_model),
+        "judge_n": ("judgeN", settings.judge_n),
+        "the judge's prompt": ("judgeHash", prompt_hash()),
+    }
+    problems = [
+        Problem(name, f"the regrade began with {stored[key]!r}, not {value!r}", "give that, or regrade anew")
+        for name, (key, value) in now.items()
+        if stored[key] != value
+    ]
+    if problems:
+        raise InputError(problems)

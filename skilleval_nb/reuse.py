@@ -70,6 +70,7 @@ def reusable(wanted: Mapping[TrialKey, Address], runs: Path) -> Iterator[tuple[T
             answer = line.get("address")
             if answer in by_answer and is_measured(line):
                 key = by_answer.pop(answer)
-                yield key, {**line, "reused": True, "from": line.get("from", path.parent.name), "attempt": 1}
+                taken = {name: value for name, value in line.items() if name != "regraded"}  # paid for there
+                yield key, {**taken, "reused": True, "from": line.get("from", path.parent.name), "attempt": 1}
         if not by_answer:
             return

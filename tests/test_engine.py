@@ -465,8 +465,14 @@ def test_changing_the_judge_runs_only_grades(tmp_path: Path, server: Loopback) -
     assert asked == {"executor": 0, "judge": 3}
     assert again.transcript("a", "skill", 3) == "magic!"
     server.requests.clear()
-    run(path, n=3, judge_model="opus", reuse="unchanged")
-    assert server.requests == []
+    for _ in range(2):  # what the judge took then is not paid for again
+        third = run(path, n=3, judge_model="opus", reuse="unchanged").record
+        assert server.requests == []
+        assert [(row["role"], row["asked"], row["tokens"]) for row in third["usage"]] == [
+            ("executor", 0, None),
+            ("executor", 0, None),
+        ]
+        assert (third["tokens"], third["measuredAnew"]) == (None, 0)
 
 
 def test_a_run_of_reused_trials_alone_is_no_new_look(tmp_path: Path, server: Loopback) -> None:

@@ -167,6 +167,12 @@ def test_a_prompt_that_was_not_answered_is_refused(tmp_path: Path, world: World)
         ({"a": [{"kind": "includes", "pattern": "("}]}, "a"),
         ({"a": [{"kind": "sniffs"}]}, "sniffs"),
         ({"a": []}, "check"),
+        ({"a": None}, "checks → a: must be a list, is null"),
+        ({"a": check()}, "checks → a: must be a list, is object"),
+        ({"a": [None]}, "must be an object"),
+        ({"a": [{"kind": "contains", "valeu": "x"}]}, "valeu: unknown key"),
+        ([check()], "checks: is "),
+        (5, "checks: is 5"),
     ],
 )
 def test_checks_that_cannot_be_are_refused_before_any_call(
@@ -178,6 +184,25 @@ def test_checks_that_cannot_be_are_refused_before_any_call(
         se.regrade(before, checks=checks, progress=False)
     assert world.judged == []
     assert len(log_of(before)) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ({"kind": "contains", "value": "magic", "nott": True}, "nott"),
+        ({"kind": "judge", "rubric": "Short.", "Not": True}, "Not"),
+        ({"kind": "includes", "pattern": "magic", "flag": "m"}, "flag"),
+    ],
+)
+def test_a_key_that_no_check_has_is_said(
+    tmp_path: Path, world: World, wrong: dict[str, Any], key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = run(project(tmp_path, case("a", check())))
+    after = se.regrade(before, checks={"a": [check(), wrong]})
+    words = f"checks → a[1].{key}: unknown key, kept and not used"
+    assert f"warning: {words}" in capsys.readouterr().err
+    assert after.record["warnings"] == [words]
+    assert f"warning: {words}" in str(after)
 
 
 def test_a_grade_that_was_never_decided_is_asked_for_again(tmp_path: Path, world: World) -> None:
@@ -198,6 +223,7 @@ def test_a_grade_that_was_never_decided_is_asked_for_again(tmp_path: Path, world
         "PASS, not FAIL",
         '{"reasoning": "", "evidence": "", "pass": "true"}',
         '{"reasoning": "", "evidence": "", "pass": true, "score": 5}',
+        '{"reasoning": "", "evidence": "", "pass": false, "pass": true}',
         "",
     ],
 )
@@ -242,6 +268,8 @@ def test_trials_without_an_answer_stay_what_they_are(tmp_path: Path, world: Worl
     assert after.record["outcomes"] == before.record["outcomes"]
     assert len(world.judged) == 3
     assert after.record["errors"] == 1
+    assert (after.record["trialsMeasured"], after.record["measuredAnew"]) == (3, 0)
+    assert [run(path).record["evidence"]["look"] for _ in range(2)] == [2, 3], "a regrade is no look"
 
 
 def test_the_log_has_it_as_a_kind_of_its_own(tmp_path: Path, world: World) -> None:
@@ -310,6 +338,52 @@ def test_an_interrupted_regrade_is_resumed_and_repeats_no_finished_grade(
     assert [record["kind"] for record in log_of(before)] == ["eval", "regrade"]
     with pytest.raises(RunNotFound, match="asks no model under test"):
         run(path, resume=folder)
+
+
+class Flagging(se.Runner):
+    """A judge of any name that ends its regrade after so many verdicts."""
+
+    def __init__(self, name: str, left: int) -> None:
+        self.name = name
+        self.left = left
+        self.asked: list[str] = []
+
+    async def answer(self, request: se.Request) -> se.Answer:
+        if not self.left:
+            raise se.SkillevalError("the disk is full")
+        self.left -= 1
+        self.asked.append(request.model)
+        return se.Answer(judge_json(True))
+
+
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        ({"judge_model": "haiku"}, ["judge_model"]),
+        ({"judge_n": 3}, ["judge_n"]),
+        ({"judge_model": "haiku", "judge_n": 3}, ["judge_model", "judge_n"]),
+        ({"runner": Flagging("another", 99)}, ["runner"]),
+    ],
+)
+def test_a_regrade_is_finished_by_the_judge_that_began_it(
+    tmp_path: Path, world: World, other: dict[str, Any], where: list[str]
+) -> None:
+    before = run(project(tmp_path, *(case(name, judged()) for name in "abcd")))
+    with pytest.raises(se.SkillevalError, match="disk"):
+        se.regrade(before, judge_model="opus", runner=Flagging("mine", 3), concurrency=1, progress=False)
+    (folder,) = (tmp_path / "runs").glob("*-regrade")
+    world.forget()
+    with pytest.raises(InputError) as caught:
+        se.regrade(resume=folder, progress=False, **{"runner": Flagging("mine", 99), **other})
+    assert [problem.where for problem in caught.value.problems] == where
+    with pytest.raises(InputError, match="no runner 'mine'"):
+        se.regrade(resume=folder, progress=False)
+    assert len((folder / "trials.jsonl").read_text().splitlines()) == 3
+    again = Flagging("mine", 99)
+    after = se.regrade(resume=folder, runner=again, progress=False)
+    assert again.asked == ["opus"] * 5
+    assert world.judged == []
+    assert after.record["trialsMeasured"] == 8
 
 
 def test_run_set_resumes_the_last_run_and_not_its_regrade(tmp_path: Path, world: World) -> None:
