@@ -1,6 +1,6 @@
 // Draws what the Python side sends; sends the text as it is typed, and commands. No state but what was just typed.
 
-const TYPING_MS = 300, SLOW_MS = 1500;
+const TYPING_MS = 300, SLOW_MS = 1500, ROWS = [8, 24];
 const RUNS = [
   ["run", "Run", "runs what the edit changes, and reuses the rest (Ctrl+Enter in the text)"],
   ["fresh", "Run fresh", "runs every trial of both conditions again"],
@@ -12,7 +12,7 @@ let pages = 0;
 function render({model, el}) {
   const id = `sknb${++pages}-${Math.random().toString(36).slice(2)}`;
   const queue = [];
-  let waiting = false, timer = 0, typing = 0, dirty = false, shownRemarks = null;
+  let waiting = false, timer = 0, typing = 0, dirty = false, shownRemarks = null, chosen = null;
 
   const send = (command) => { queue.push(command); flush(); };
   function flush() {
@@ -23,13 +23,15 @@ function render({model, el}) {
     model.send({page: id, ...(dirty ? {text: area.value} : {}), commands: queue.splice(0)});
     dirty = false;
   }
+  // what is chosen stays so until the other side has heard of it
+  const choose = (version) => ({do: "choose", version: pick.value = chosen = version});
   const able = (button, can) => button.setAttribute("aria-disabled", String(!can));
   const button = (key, text, command, more) => h("button", {type: "button", "data-key": key, ...more,
     click: (event) => { if (event.currentTarget.getAttribute("aria-disabled") !== "true") send(command()); }}, text);
 
   const title = h("p", {class: "title"});
   const state = h("span", {class: "soft"});
-  const area = h("textarea", {rows: 16, spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "auto",
+  const area = h("textarea", {rows: ROWS[0], spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "auto",
     "data-key": "text", id: `${id}-text`, "aria-describedby": `${id}-remarks`,
     input: () => {
       dirty = true;
@@ -44,7 +46,7 @@ function render({model, el}) {
         runs.run.click();
       }
     }});
-  const remarks = h("ul", {class: "remarks", id: `${id}-remarks`, role: "status"});
+  const remarks = h("ul", {class: "remarks", id: `${id}-remarks`});
   const runs = Object.fromEntries(RUNS.map(([word, text, title]) =>
     [word, button(word, text, () => ({do: word}), {title})]));
   const stop = button("stop", "Stop", () => ({do: "stop"}), {title: "ends the run; what is finished is kept"});
@@ -53,22 +55,23 @@ function render({model, el}) {
     {title: "takes the file's text; the one here is kept as a version"});
   const bar = h("progress", {"aria-label": "trials that have ended", max: 1, value: 0});
   const counts = h("span", {class: "soft"});
-  const progress = h("p", {class: "progress", hidden: true}, bar, " ", counts);
+  const progress = h("p", {class: "counts", hidden: true}, bar, " ", counts);
   const status = h("p", {class: "status", role: "status"});
   const said = h("div", {class: "soft"});
-  const result = h("div", {role: "group", "aria-label": "last result"});
-  const changes = h("div", {role: "group", "aria-label": "what changed"});
+  const result = h("div", {class: "result", role: "group", "aria-label": "last result"});
+  const changes = h("div");
   const history = h("div", {class: "wide", role: "group", tabindex: 0, "aria-label": "runs, newest first", "data-key": "runs"});
   const older = h("p", {class: "soft"});
   const pick = h("select", {"data-key": "pick", "aria-label": "kept versions, newest first",
-    change: () => send({do: "choose", version: pick.value})});
-  const show = button("show", "Show what it changed", () => ({do: "choose", version: pick.value}));
+    change: () => send(choose(pick.value))});
+  const show = button("show", "Show what it changed", () => choose(pick.value));
   const back = button("back", "Go back to it", () => ({do: "back", version: pick.value}),
     {title: "takes its text into the editor; the one there is kept as a version, the file stays as it is"});
   const versions = h("div", {class: "bar"}, h("span", {}, "versions"), pick, show, back);
   const difference = h("div", {role: "group", "aria-label": "what a version changed"});
   const root = h("div", {class: "sknb-page sknb-tune", role: "group"},
-    title, h("div", {class: "bar"}, h("label", {for: `${id}-text`}, "skill"), state), area, remarks,
+    title, h("div", {class: "bar"}, h("label", {for: `${id}-text`}, "skill"), state), area,
+    h("div", {role: "status"}, remarks),
     h("div", {class: "bar"}, runs.run, stop, runs.fresh, runs.confirm, runs.top_up, save, reload),
     progress, status, said, result, changes, history, older, versions, difference);
   el.append(root);
@@ -82,7 +85,7 @@ function render({model, el}) {
     if (!view.runs.length) return fill(history, [h("p", {class: "soft"}, "no run yet")]);
     fill(history, [table("runs, newest first", view.head, view.runs.map((row) => h("tr", {}, row.cells.map((text, at) =>
       at === 0 && row.version
-        ? h("th", {scope: "row"}, button(`run-${row.run}`, text, () => ({do: "choose", version: row.version}),
+        ? h("th", {scope: "row"}, button(`run-${row.run}`, text, () => choose(row.version),
             {class: "plain", title: "shows what this version changed"}))
         : cell(text, at)))))]);
   }
@@ -90,8 +93,9 @@ function render({model, el}) {
   function drawChanges(view) {
     const {said: words, rows} = view.changes;
     fill(changes, [words ? h("p", {}, words) : null,
-      rows.length ? table("cases with another verdict", ["case", "before", "now", "flipped"],
-        rows.map((row) => h("tr", {}, row.map(cell)))) : null]);
+      rows.length ? h("div", {class: "wide", role: "group", tabindex: 0, "aria-label": "cases with another verdict",
+        "data-key": "changes"}, table("cases with another verdict", ["case", "before", "now", "flipped"],
+        rows.map((row) => h("tr", {}, row.map(cell))))) : null]);
   }
 
   function draw() {
@@ -117,7 +121,8 @@ function render({model, el}) {
     older.textContent = `${view.runs_left_out} earlier runs are not shown: session.history has all`;
     versions.hidden = !view.versions.length;
     pick.replaceChildren(...view.versions.map(([name, words]) => h("option", {value: name}, words)));
-    pick.value = view.chosen;
+    if (view.chosen === chosen) chosen = null;
+    pick.value = chosen === null ? view.chosen : chosen;
     fill(difference, view.difference.said ? [h("p", {}, view.difference.said),
       view.difference.lines.length ? h("pre", {tabindex: 0, "data-key": "difference", "aria-label": "difference",
         role: "group", dir: "auto"}, view.difference.lines.map(([kind, text]) =>
@@ -157,6 +162,7 @@ function render({model, el}) {
   model.on("change:text", drawText);
   model.on("change:progress", drawProgress);
   drawText();
+  area.rows = Math.min(ROWS[1], Math.max(ROWS[0], area.value.split("\n").length + 2));
   drawProgress();
   draw();
   return () => {

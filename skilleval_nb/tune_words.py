@@ -70,7 +70,7 @@ def version_words(row: Mapping[str, Any], runs: int) -> str:
     marks = [word for word in ("saved", "current") if row[word]]
     parts = [
         short(row["version"]),
-        f"kept {row['kept']:%Y-%m-%d %H:%M} UTC",
+        f"{row['kept']:%Y-%m-%d %H:%M} UTC",
         counted(row["characters"], "character"),
     ]
     return " · ".join([*parts, counted(runs, "run") if runs else "never run", *marks])
