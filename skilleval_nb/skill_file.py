@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .errors import InputError, Problem, SkillChanged, SkillError
+from .paths import shown
 
 BOM = b"\xef\xbb\xbf"
 
@@ -29,7 +30,7 @@ class SkillFile:
         """The text as it is on disk now; what others change from now on is noticed. Raises SkillError."""
         data = self._bytes()
         if data is None:
-            raise SkillError(Problem(str(self.path), "there is no file here any more", "put it back"))
+            raise SkillError(Problem(shown(self.path), "there is no file here any more", "put it back"))
         text = self._text(data)
         self._seen = data
         return text
@@ -71,7 +72,7 @@ class SkillFile:
             part.replace(target)
         except OSError as error:
             what = f"could not be saved ({error.strerror}); it is as it was"
-            raise InputError(Problem(str(self.path), what, "make room or make it writable")) from None
+            raise InputError(Problem(shown(self.path), what, "make room or make it writable")) from None
         finally:
             if part is not None:
                 part.unlink(missing_ok=True)
@@ -89,7 +90,7 @@ class SkillFile:
                 else "reload() takes the file's text and keeps yours as a version,"
                 " which go_back() and save() then put over it"
             )
-            raise SkillChanged(Problem(str(self.path), f"{what}, so it is not saved over", fix))
+            raise SkillChanged(Problem(shown(self.path), f"{what}, so it is not saved over", fix))
 
     def _bytes(self) -> bytes | None:
         try:
@@ -97,14 +98,14 @@ class SkillFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SkillError(Problem(str(self.path), f"cannot be read ({error.strerror})")) from None
+            raise SkillError(Problem(shown(self.path), f"cannot be read ({error.strerror})")) from None
 
     def _text(self, data: bytes) -> str:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             what = f"not UTF-8 text (byte {error.start})"
-            raise SkillError(Problem(str(self.path), what, "save it as UTF-8")) from None
+            raise SkillError(Problem(shown(self.path), what, "save it as UTF-8")) from None
         return plain(text)
 
     def _data(self, text: str) -> bytes:

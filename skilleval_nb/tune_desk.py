@@ -53,6 +53,7 @@ class TuneDesk:
         self._versions: list[dict[str, Any]] = []
         self._changes = change_view(None)
         self._result: list[str] = []
+        self._shown: Run | None = None
         session.progress = _DeskPainter(self)
         if left := [name for name in session.adopt_drafts() if session.text_of(name) != session.text]:
             names = ", ".join(map(short, left))
@@ -68,6 +69,7 @@ class TuneDesk:
         if not isinstance(content, Mapping):
             return
         with self.lock:
+            self.catch_up()
             if isinstance(text := content.get("text"), str):
                 self._typed(text, str(content.get("page", "")))
             commands = content.get("commands")
@@ -157,9 +159,9 @@ class TuneDesk:
         with self.lock:
             self.said, self.running = said, ""
             try:
-                self._result = self._result_lines()
-                self._changes = change_view(self.session.compared())
-                self._look_again()
+                if self._shown is self.session.last_run:  # nothing ran, but a text may have been kept
+                    self._look_again()
+                self.catch_up()
             except Exception as error:  # noqa: BLE001 - the same
                 self.said += f"; {type(error).__name__}: {error}"
         self.show()
@@ -184,6 +186,14 @@ class TuneDesk:
         self.show()
 
     # --- what is shown -------------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Takes in the last run, also one that was started in a cell."""
+        if not self.running and self._shown is not self.session.last_run:
+            self._shown = self.session.last_run
+            self._result = self._result_lines()
+            self._changes = change_view(self.session.compared())
+            self._look_again()
 
     def _look_again(self) -> None:
         """Reads history and versions anew."""

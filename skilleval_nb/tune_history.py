@@ -89,10 +89,15 @@ def history_frame(log: Path, set_name: str, skills: Iterable[str], saved_hash: s
 
 def runs_of_set(log: Path, set_name: str) -> int:
     """How many runs of a set the log holds, whatever their skill."""
+    import polars as pl
+
+    from .frames import scan_log
+
     if not log.exists():
         return 0
-    needle = json.dumps(set_name, ensure_ascii=False)
-    return sum(record.get("set") == set_name for record in read_records(log, ["eval"], contains=needle))
+    return int(
+        scan_log(log, "run", "gate").filter(pl.col("set") == set_name).select(pl.len()).collect().item()
+    )
 
 
 def fresh_evidence(log: Path, skill_hash: str, set_name: str, skills: Iterable[str]) -> EValue:

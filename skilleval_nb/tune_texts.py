@@ -38,13 +38,13 @@ class SkillTexts:
         """
         from filelock import FileLock
 
-        self._take(text)
+        taken = self._take(text)
         before = self._file.on_disk()
         if before is not None:
             self._keep(before)
-        self._keep(self.text)
+        self._keep(taken)
         with FileLock(self._kept.folder / ".lock"):
-            self._file.save(self.text)
+            self._file.save(taken)
         return self.path
 
     def reload(self) -> str:
@@ -129,9 +129,10 @@ class SkillTexts:
         """Makes versions of what earlier editors of this skill left unsaved; the names of those."""
         return [version.name for version in self._kept.adopt_drafts()]
 
-    def _take(self, text: str | None) -> None:
+    def _take(self, text: str | None) -> str:
         if text is not None:
             self.text = plain(text)
+        return self.text
 
     def _keep(self, text: str) -> Version | None:
         return self._kept.keep(text) if text.strip() else None

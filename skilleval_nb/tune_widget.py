@@ -89,6 +89,9 @@ class TunePanel(anywidget.AnyWidget):
         return f"TunePanel({self.desk!r})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        with self.desk.lock:
+            self.desk.catch_up()
+        self.refresh()
         bundle = super()._repr_mimebundle_(**options)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         if data is not None:

@@ -84,7 +84,7 @@ def change_view(compared: Comparison | None) -> dict[str, Any]:
     rows = [row for row in comparison_rows(record) if row[3] != SAME]
     alike = len(record["cases"]) - len(rows)
     before = short(str(record["a"]["skillHash"]))
-    said = f"against the version before ({before}): {counted(alike, 'case')} with the same verdict"
+    said = f"against the version before ({before}): {len(rows)} of {counted(len(rows) + alike, 'case')} stand otherwise"
     return {"said": said, "rows": clean(rows)}
 
 

@@ -145,7 +145,10 @@ class TuneSession(SkillTexts):
 
         No reused trial counts, and no run that led to the choice of this text.
         """
-        version = self._frozen()
+        try:
+            version = self._frozen()
+        except InputError:
+            return EValue(None, None, reason="nothing was run yet")
         return fresh_evidence(self.log, version.hash, self.set_name, self._paths)
 
     def stop(self) -> None:
@@ -203,10 +206,10 @@ class TuneSession(SkillTexts):
         return replace(found, skill_path=path, skill_ref=shown(path, found.root))
 
     def _look(self, text: str | None, *, fresh: bool) -> Job | Run:
-        self._take(text)
-        if stops := self.check().stops:
+        taken = self._take(text)
+        if stops := self.check(taken).stops:
             raise SkillError(stops)
-        version = self._kept.keep(self.text)
+        version = self._kept.keep(taken)
         return self._job(version, reuse=None if fresh else "unchanged", case_ids=self._case_ids)
 
     def _afresh(self, kind: str, **settings: Any) -> Job | Run:

@@ -83,8 +83,8 @@ def test_a_run_shows_its_result_its_history_and_what_changed(tmp_path: Path, ser
     ]
     assert "reused from earlier runs: 2 baseline trials" in view["result"]
     assert view["changes"] == {
-        "said": f"against the version before ({opened.session.check(DULL).skill.hash[:8]}): 0 cases with the same"
-        " verdict",
+        "said": f"against the version before ({opened.session.check(DULL).skill.hash[:8]}): 2 of 2 cases stand"
+        " otherwise",
         "rows": [["b", "✓ pass 1/1", "✗ fail 0/1", "to fail"], ["a", "✗ fail 0/1", "✓ pass 1/1", "to pass"]],
     }
     newest, oldest = view["runs"]
@@ -98,6 +98,16 @@ def test_a_run_shows_its_result_its_history_and_what_changed(tmp_path: Path, ser
     assert opened.progress["text"].startswith("4/4 · 0 errors")
     assert view["state"] == "saved"  # the text is the file's again
     assert (view["running"], on_disk(tmp_path)) == ("", SKILL)
+
+
+def test_a_run_that_a_cell_starts_is_shown_too(tmp_path: Path, server: Loopback) -> None:
+    opened = panel(tmp_path)
+    opened.session.run(EDITED)
+    opened._repr_mimebundle_()
+    assert (len(opened.view["runs"]), opened.text["value"]) == (1, EDITED)
+    opened.session.run(SKILL)
+    assert len(told(opened)["runs"]) == 2
+    assert "look 2" in opened.view["result"][0]
 
 
 def test_fresh_confirm_and_top_up_do_what_they_say(tmp_path: Path, server: Loopback) -> None:

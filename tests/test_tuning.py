@@ -162,6 +162,7 @@ def test_a_confirmation_runs_the_whole_set(tmp_path: Path, server: Loopback) -> 
 
 def test_only_fresh_pairs_of_the_version_count_as_evidence(tmp_path: Path, server: Loopback) -> None:
     tuned = session(tmp_path, n=3)
+    assert str(tuned.e_value) == "e-value: none, as nothing was run yet"
     tuned.run(SKILL.replace("MAGIC", "nothing"))
     tuned.run(SKILL)
     assert (tuned.e_value.value, tuned.e_value.pairs) == (None, 0)
