@@ -45,12 +45,16 @@ def cells(found: Pairs, fates: Sequence[str], missing: str) -> list[Row]:
 
 
 def grid(rows: Sequence[Row], fates: Sequence[str], down: str, across: str, what: str) -> alt.LayerChart:
-    """The cells drawn, each with its count, what it means and a few names; `down` and `across` say whose verdicts."""
+    """The cells drawn, each with its count, what it means and a few names.
+
+    `down` and `across` say whose verdicts these are, in words of our own: Vega reads an axis' title as part of
+    an expression.
+    """
     befores, afters = (list(dict.fromkeys(row[side] for row in rows)) for side in ("before", "after"))
     types = {"before": str, "after": str, "fate": str, "counts": str, "names": str, "some": str}
     base = alt.Chart(table(rows, **types), title=heading(what))
-    top = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False, grid=False, titleLimit=400)
-    left = alt.Axis(domain=False, ticks=False, grid=False, titleLimit=_CELL[1] * len(befores))
+    top = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False, grid=False)
+    left = alt.Axis(domain=False, ticks=False, grid=False)
     x = alt.X("after:N", sort=afters, title=across, axis=top)
     y = alt.Y("before:N", sort=befores, title=down, axis=left)
     fill = alt.Scale(domain=list(fates), range=list(_FILLS))

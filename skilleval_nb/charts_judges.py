@@ -18,6 +18,7 @@ from .charts_look import (
     heading,
     lines,
     nothing,
+    own_scales,
     percent_axis,
     reach,
     share,
@@ -80,7 +81,7 @@ def judge_agreement(calibrations: Frame) -> alt.VConcatChart:
     said = [_words(row, name, judges) for row, name in zip(runs, names, strict=True)][-NAMED:]
     more = f"the newest {len(said)} of {frame.height:,}: " if frame.height > len(said) else ""
     notes = [] if frame.height == len(runs) else [f"the newest {len(runs)} of {frame.height:,} calibrations"]
-    beside = alt.hconcat(*panels, spacing=16).resolve_scale(color="independent", shape="independent")
+    beside = alt.HConcatChart(hconcat=panels, spacing=16, resolve=own_scales())
     parts: list[Any] = [beside, *lines(notes)]
     text = f"{counted(frame.height, 'calibration')}. {more}{' '.join(said)}"
     return finish(parts, title, told(title, "", text))
@@ -180,9 +181,10 @@ def judge_flips(a: Frame, b: Frame) -> alt.VConcatChart:
     title = "Two judges on the same items"
     first, second = (_verdicts(frame, side) for frame, side in ((a, "A"), (b, "B")))
     who = [f"{side}: {_named_judge(frame)}" for frame, side in ((a, "judge A"), (b, "judge B"))]
+    under = " · ".join(who)
     shared = [name for name in first if name in second]
     if not shared:
-        return nothing(title, "no item is in both frames", " · ".join(who))
+        return nothing(title, "no item is in both frames", under)
     names = dict(zip(shared, apart(shared), strict=True))
     found: dict[tuple[str, str], list[str]] = {}
     for item in shared:
@@ -191,8 +193,8 @@ def judge_flips(a: Frame, b: Frame) -> alt.VConcatChart:
     notes = _flip_notes(found, len(first) - len(shared), len(second) - len(shared))
     what = "items by both verdicts, majority of the repeats"
     text = f"A → B: {'; '.join(map(cell_words, rows))}. {'. '.join(notes)}."
-    parts: list[Any] = [grid(rows, FLIPS, who[0], who[1], what), *lines(notes)]
-    return finish(parts, title, told(title, " · ".join(who), text))
+    parts: list[Any] = [grid(rows, FLIPS, "judge A", "judge B", what), *lines(notes)]
+    return finish(parts, title, told(title, under, text), subtitle=under)
 
 
 def _verdicts(frame: Any, side: str) -> dict[str | None, bool | None]:

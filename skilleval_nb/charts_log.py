@@ -19,8 +19,8 @@ NAMED_RUNS = 40
 WIDTH, HEIGHT = 640, 190
 STEP = 16
 """Width of a run in pixels where its label stands on its side."""
-FLAT_RUNS = 5
-"""The most runs whose labels lie flat."""
+FLAT_RUNS, FLAT_STEP = 7, 120
+"""The most runs whose labels lie flat, and the width of each in pixels."""
 ABSENT = -1.3
 """Where below −100 % a run stands that was not measured."""
 LOOK, CONFIRMED, REUSED = (
@@ -164,7 +164,7 @@ def _marks(row: Row) -> list[str]:
 def _panel(rows: Sequence[Row], title: str, marks: Sequence[str], *, legend: bool) -> alt.LayerChart:
     flat = len(rows) <= FLAT_RUNS
     first, last = rows[0]["at"], rows[-1]["at"]
-    width = min(WIDTH, max(260, len(rows) * (WIDTH // FLAT_RUNS if flat else STEP)))
+    width = max(260, len(rows) * FLAT_STEP) if flat else min(WIDTH, len(rows) * STEP)
     frame = table(
         [{**row, **label} for row, label in zip(rows, _labels(rows, width, flat=flat), strict=True)],
         at=int,
@@ -184,6 +184,7 @@ def _panel(rows: Sequence[Row], title: str, marks: Sequence[str], *, legend: boo
         line1=str,
         line2=str,
         line3=str,
+        line4=str,
     )
     scale = alt.Scale(domain=[first - 0.6, last + 0.6], nice=False, zero=False)
     x = alt.X("at:Q", title=None, scale=scale, axis=None)
@@ -209,9 +210,11 @@ def _panel(rows: Sequence[Row], title: str, marks: Sequence[str], *, legend: boo
         points = points.mark_point(filled=True, opacity=1, size=wide if mark == GATE else small)
         layers.append(points.encode(x=x, y=_scale(column), color=colour, shape=shape, tooltip=hover))
     named = base.transform_filter("isValid(datum.line1)")
-    for column, down in (("line1", 8), ("line2", 22), ("line3", 36)) if flat else (("line1", 8),):
+    for column, down in (
+        (("line1", 8), ("line2", 22), ("line3", 36), ("line4", 50)) if flat else (("line1", 8),)
+    ):
         text = (
-            named.mark_text(color=INK, fontSize=11, baseline="top", limit=WIDTH // FLAT_RUNS - 8)
+            named.mark_text(color=INK, fontSize=11, baseline="top", limit=FLAT_STEP - 6)
             if flat
             else named.mark_text(color=INK, fontSize=11, angle=270, align="right", limit=380)
         )
@@ -220,9 +223,13 @@ def _panel(rows: Sequence[Row], title: str, marks: Sequence[str], *, legend: boo
 
 
 def _labels(rows: Sequence[Row], width: int, *, flat: bool) -> list[Row]:
-    """What stands below each run: three lines, or one on its side; of very many runs those of an edit only."""
+    """What stands below each run: four lines, or one on its side; of very many runs those of an edit only."""
     if flat:
-        return [{"line1": row["skill"], "line2": row["counts"], "line3": row["notes"]} for row in rows]
+        notes = [row["notes"].partition(" · ") for row in rows]
+        return [
+            {"line1": row["skill"], "line2": row["counts"], "line3": look, "line4": rest}
+            for row, (look, _, rest) in zip(rows, notes, strict=True)
+        ]
     named = set(range(len(rows)))
     if len(rows) > NAMED_RUNS:
         gap = STEP * (len(rows) + 0.2) / width

@@ -6,8 +6,8 @@ readable on both. What differs in colour differs in shape, place or wording too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
@@ -120,7 +120,7 @@ def finish(
     parts: Sequence[Any], title: str, description: str, *, subtitle: str = "", spacing: int = GAP
 ) -> alt.VConcatChart:
     """The parts below each other, with title, description and the look of all our charts."""
-    config: Mapping[str, Any] = {
+    config: dict[str, Any] = {
         "labelColor": INK,
         "titleColor": INK,
         "titleFontWeight": "normal",
@@ -134,17 +134,23 @@ def finish(
     under: dict[str, Any] = (
         {"subtitle": clip(subtitle, 110), "subtitleColor": INK, "subtitleFontSize": 12} if subtitle else {}
     )
-    themed: alt.VConcatChart = (
-        alt.vconcat(*parts, spacing=spacing)
-        .resolve_scale(color="independent", shape="independent", x="independent", y="independent")
-        .properties(
-            title=alt.TitleParams(title, anchor="start", fontSize=14, color=INK, offset=10, **under),
-            description=description,
-            background=GROUND,
-            padding=14,
-        )
-        .configure_axis(**config)
-        .configure_legend(labelColor=INK, labelFontSize=12)
-        .configure_view(stroke=None)
+    return alt.VConcatChart(
+        vconcat=list(parts),
+        spacing=spacing,
+        resolve=own_scales(),
+        title=alt.TitleParams(title, anchor="start", fontSize=14, color=INK, offset=10, **under),
+        description=description,
+        background=GROUND,
+        padding=14,
+        config=alt.Config(
+            axis=alt.AxisConfig(**config),
+            legend=alt.LegendConfig(labelColor=INK, labelFontSize=12),
+            view=alt.ViewConfig(stroke=None),
+        ),
     )
-    return themed
+
+
+def own_scales() -> alt.Resolve:
+    """Each part has its own colours, shapes and axes."""
+    own: Literal["independent"] = "independent"
+    return alt.Resolve(scale=alt.ScaleResolveMap(color=own, shape=own, x=own, y=own))

@@ -1,47 +1,23 @@
-"""Charts: what they draw and say, from one case to many, and how they show themselves without a network."""
+"""Pass rates and difficulty: what they draw and say, from one case to many, and how charts show themselves."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 import pytest
+from charted import EVIL, cases, data, description, frame_at, having, svg, words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from skilleval_nb.charts import pass_rates
+from skilleval_nb.charts import difficulty, pass_rates
 from skilleval_nb.errors import InputError
 from skilleval_nb.notebook import describe, render, setup
-
-Counts = tuple[int, int, int]
-"""Passes, measured trials, planned trials."""
-
-
-def frame(cases: Mapping[str, tuple[Counts, Counts]], run_id: str = "r") -> pl.DataFrame:
-    """A case-level frame: for each case its counts without and with the skill."""
-    rows = [
-        {
-            "run_id": run_id, "case_id": name, "difficulty": 1, "condition": condition,
-            "verdict": None if not measured else 2 * passes > measured,
-            "passes": passes, "measured": measured, "trials": planned,
-        }
-        for name, both in cases.items()
-        for condition, (passes, measured, planned) in zip(("baseline", "skill"), both, strict=True)
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema_overrides={"verdict": pl.Boolean})
-
-
-def svg(chart: alt.VConcatChart) -> str:
-    return render(chart.to_dict())[0]["image/svg+xml"]
-
-
-def words(chart: alt.VConcatChart) -> list[str]:
-    """The texts that the picture shows."""
-    return [found for found in re.findall(r"<text[^>]*>([^<]*)</text>", svg(chart)) if found]
-
 
 THREE = {
     "up": ((0, 3, 3), (2, 3, 3)),
@@ -53,14 +29,15 @@ THREE = {
 
 
 def test_the_description_holds_the_numbers() -> None:
-    assert pass_rates(frame(THREE)).to_dict()["description"] == (
+    assert pass_rates(cases(THREE)).to_dict()["description"] == (
         "pass rates: pass rate baseline 1/3 (33%) with-skill 2/3 (67%) Δ +33% over 3 cases;"
+        " baseline 95% CI 6…79%, with-skill 95% CI 21…94%;"
         " flipped to fail 1: down; flipped to pass 2: half, up; not measured in both 1"
     )
 
 
 def test_every_rate_stands_beside_its_counts_and_drops_come_first() -> None:
-    shown = words(pass_rates(frame(THREE)))
+    shown = words(pass_rates(cases(THREE)))
     assert [text for text in shown if text in THREE] == ["down", "half", "up", "gone"]
     for text in ("1/3 (33%)", "2/3 (67%)", "3/3 → 1/3", "1/2 → 3/3", "0/3 → 2/3", "1/1 → not measured"):
         assert text in shown
@@ -68,27 +45,27 @@ def test_every_rate_stands_beside_its_counts_and_drops_come_first() -> None:
 
 
 def test_conditions_differ_in_shape_too() -> None:
-    marks = re.findall(r'aria-roledescription="(circle|diamond|point)"[^>]*', svg(pass_rates(frame(THREE))))
+    marks = re.findall(r'aria-roledescription="(circle|diamond|point)"[^>]*', svg(pass_rates(cases(THREE))))
     assert marks
-    spec = pass_rates(frame(THREE)).to_dict()
+    spec = pass_rates(cases(THREE)).to_dict()
     shapes = re.findall(r"'range': \['circle', 'diamond'\]", str(spec))
     assert shapes
 
 
 def test_one_case_is_enough() -> None:
-    shown = words(pass_rates(frame({"only": ((0, 1, 1), (1, 1, 1))})))
+    shown = words(pass_rates(cases({"only": ((0, 1, 1), (1, 1, 1))})))
     assert {"only", "0/1 (0%)", "1/1 (100%)", "0/1 → 1/1"} <= set(shown)
 
 
 def test_nothing_measured_is_no_zero() -> None:
-    chart = pass_rates(frame({"a": ((0, 0, 1), (0, 0, 1))}))
+    chart = pass_rates(cases({"a": ((0, 0, 1), (0, 0, 1))}))
     assert {"0/0 (n/a)", "not measured → not measured"} <= set(words(chart))
     assert "Δ n/a over 0 cases; not measured in both 1" in chart.to_dict()["description"]
 
 
 def test_many_cases_are_counted_and_the_picture_stays_small() -> None:
     up, down = ((0, 1, 1), (1, 1, 1)), ((1, 1, 1), (0, 1, 1))
-    chart = pass_rates(frame({f"c{i}": down if i < 5 else up for i in range(1000)}))
+    chart = pass_rates(cases({f"c{i}": down if i < 5 else up for i in range(1000)}))
     shown = words(chart)
     assert {"5 of 1,000", "995 of 1,000", "what became of 1,000 cases", "flipped to fail"} <= set(shown)
     size = re.search(r'<svg[^>]*height="([\d.]+)"', svg(chart))
@@ -98,14 +75,13 @@ def test_many_cases_are_counted_and_the_picture_stays_small() -> None:
 
 
 def test_forty_cases_are_drawn_one_by_one() -> None:
-    shown = words(pass_rates(frame({f"c{i}": ((0, 1, 1), (1, 1, 1)) for i in range(40)})))
+    shown = words(pass_rates(cases({f"c{i}": ((0, 1, 1), (1, 1, 1)) for i in range(40)})))
     assert {f"c{i}" for i in range(40)} <= set(shown)
 
 
 def test_names_of_strangers_are_harmless_and_stay_apart() -> None:
-    evil = "<script>\x1b[31m\x00\u202e</script> 'x' \\"
     long = "n" * 200
-    chart = pass_rates(frame({evil: THREE["up"], long + "1": THREE["down"], long + "2": THREE["half"]}))
+    chart = pass_rates(cases({EVIL: THREE["up"], long + "1": THREE["down"], long + "2": THREE["half"]}))
     picture = svg(chart)
     assert "<script" not in picture
     assert "3/3 → 1/3" in picture
@@ -114,16 +90,15 @@ def test_names_of_strangers_are_harmless_and_stay_apart() -> None:
 
 
 def test_other_conditions_are_left_alone() -> None:
-    placebo = frame(THREE).with_columns(condition=pl.lit("placebo")).head(4)
-    assert words(pass_rates(pl.concat([frame(THREE), placebo]))) == words(pass_rates(frame(THREE)))
+    placebo = cases(THREE).with_columns(condition=pl.lit("placebo")).head(4)
+    assert words(pass_rates(pl.concat([cases(THREE), placebo]))) == words(pass_rates(cases(THREE)))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (frame(THREE).drop("passes"), "no column passes"),
-        (frame(THREE).clear(), "no case to draw"),
-        (pl.concat([frame(THREE, "r1"), frame(THREE, "r2")]), r"2 runs.*run_id.*r2"),
+        (cases(THREE).drop("passes"), "no column passes"),
+        (pl.concat([cases(THREE, "r1"), cases(THREE, "r2")]), r"2 runs.*run_id.*r2"),
     ],
 )
 def test_a_wrong_frame_is_an_error_that_says_what_to_do(wrong: pl.DataFrame, message: str) -> None:
@@ -131,8 +106,107 @@ def test_a_wrong_frame_is_an_error_that_says_what_to_do(wrong: pl.DataFrame, mes
         pass_rates(wrong)
 
 
+def test_the_overall_bars_have_wilson_intervals() -> None:
+    """Of 1 and 2 of the 3 cases measured in both; the oracle is scipy's."""
+    bars = having(pass_rates(cases(THREE)), "condition", "low")
+    for bar, passed in zip(bars, (1, 2), strict=True):
+        ci = binomtest(passed, 3).proportion_ci(method="wilson")
+        assert (bar["low"], bar["high"]) == pytest.approx((ci.low, ci.high), abs=1e-9)
+        assert bar["rate"] == pytest.approx(passed / 3)
+
+
+def test_nothing_measured_has_no_bar() -> None:
+    bars = having(pass_rates(cases({"a": ((0, 0, 1), (0, 0, 1))})), "condition", "rate")
+    assert [(bar["rate"], bar["low"], bar["counts"]) for bar in bars] == [(None, None, "0/0 (n/a)")] * 2
+
+
+def test_old_records_that_hold_verdicts_only_are_drawn_by_them() -> None:
+    verdicts = {
+        ("a", "baseline"): False,
+        ("a", "skill"): True,
+        ("b", "baseline"): None,
+        ("b", "skill"): False,
+    }
+    rows = [
+        {"run_id": "r", "case_id": name, "condition": condition, "verdict": verdict, "passes": None, "measured": None,
+         "trials": None, "difficulty": None}
+        for (name, condition), verdict in verdicts.items()
+    ]  # fmt: skip
+    shown = words(pass_rates(frame_at("case", rows)))
+    assert {"fail → pass", "not measured → fail", "0/1 (0%)", "1/1 (100%)"} <= set(shown)
+    assert "1/1 → 1/1" not in shown
+
+
+HARD = {
+    **{f"e{i}": ((3, 3, 3), (3, 3, 3)) for i in range(2)},
+    "hard": ((0, 3, 3), (3, 3, 3)),
+    "odd": ((0, 3, 3), (1, 3, 3)),
+    "gone": ((3, 3, 3), (0, 0, 3)),
+}
+TAGS = {"e0": 1, "e1": 1, "hard": 3, "odd": None, "gone": 3}
+
+
+def tagged() -> pl.DataFrame:
+    tags = pl.col("case_id").replace_strict(TAGS, return_dtype=pl.Int64)
+    return cases(HARD).with_columns(difficulty=tags)
+
+
+def test_difficulty_counts_cases_measured_in_both_by_tag() -> None:
+    chart = difficulty(tagged())
+    found = [(row["tag"], row["condition"], row["counts"]) for row in data(chart)]
+    assert found == [
+        ("1 (2 cases)", "baseline", "2/2 (100%)"),
+        ("1 (2 cases)", "with-skill", "2/2 (100%)"),
+        ("3 (2 cases)", "baseline", "0/1 (0%)"),
+        ("3 (2 cases)", "with-skill", "1/1 (100%)"),
+        ("untagged (1 case)", "baseline", "0/1 (0%)"),
+        ("untagged (1 case)", "with-skill", "0/1 (0%)"),
+    ]
+    ci = binomtest(2, 2).proportion_ci(method="wilson")
+    assert data(chart)[0]["low"] == pytest.approx(ci.low)
+    assert "3 (2 cases): baseline 0/1 (0%) 95% CI 0…79%, with-skill 1/1 (100%)" in description(chart)
+    assert "1 case not measured in both" in description(chart)
+    assert {"difficulty", "cases passed (%)", "untagged (1 case)"} <= set(words(chart))
+
+
+def test_a_difficulty_of_which_nothing_was_measured_has_no_rate() -> None:
+    rows = data(difficulty(cases({"a": ((0, 0, 1), (1, 1, 1))})))
+    assert [(row["rate"], row["low"], row["counts"]) for row in rows] == [(None, None, "0/0 (n/a)")] * 2
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m), st.just(3))),
+            st.integers(0, 3).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m), st.just(3))),
+            st.sampled_from([1, 2, 3, None]),
+        ),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_no_rate_is_without_its_denominator(found: list[Any]) -> None:
+    frame = cases({str(at): (base, skill) for at, (base, skill, _) in enumerate(found)})
+    tags = pl.col("case_id").replace_strict(
+        {str(at): tag for at, (_, _, tag) in enumerate(found)}, return_dtype=pl.Int64
+    )
+    for chart in (pass_rates(frame), difficulty(frame.with_columns(difficulty=tags))):
+        for row in data(chart):
+            if row.get("rate") is not None:
+                counts = re.fullmatch(r"(\d+)/(\d+) \(\d+%\)", row["counts"])
+                assert counts
+                assert row["rate"] == pytest.approx(int(counts[1]) / int(counts[2]))
+                assert row["low"] <= row["rate"] <= row["high"]
+            sides = re.split(" → ", row["counts"]) if "before" in row else []
+            for rate, counted in zip((row.get("before"), row.get("after")), sides, strict=False):
+                assert (rate is None) == (counted == "not measured")
+                if rate is not None:
+                    assert rate == pytest.approx(int(counted[0]) / int(counted[2]))
+
+
 def test_a_chart_shows_itself_as_pictures_and_as_text() -> None:
-    bundle, metadata = render(pass_rates(frame(THREE)).to_dict())
+    bundle, metadata = render(pass_rates(cases(THREE)).to_dict())
     assert set(bundle) == {"image/svg+xml", "image/png", "text/plain"}
     assert bundle["text/plain"].startswith("<chart: pass rates: pass rate baseline 1/3 (33%)")
     assert bundle["image/svg+xml"].startswith("<svg")
