@@ -468,7 +468,9 @@ def test_frames_and_charts_show_all_conditions(tmp_path: Path, server: Loopback)
 
 def test_transcripts_have_safe_names_that_differ(tmp_path: Path, server: Loopback) -> None:
     body = "A\n\n## ../../x\n\nB\n\n## 概要\n\nC\n\n## 使用\n\nD"
-    path = project(tmp_path, case("a.b"), case("a"), skill=skill_of(body))
+    home = tmp_path / "deep" / "project"
+    home.mkdir(parents=True)
+    path = project(home, case("a.b"), case("a"), skill=skill_of(body))
     result = run(path, "skill", "without:../../x", "without:概要", "without:使用", {"b.skill": "x"})
     assert result.folder is not None
     files = sorted(file.name for file in result.folder.glob("*.txt"))
@@ -477,7 +479,7 @@ def test_transcripts_have_safe_names_that_differ(tmp_path: Path, server: Loopbac
     assert stems[:2] == ["skill", "without_______x"]
     assert stems[4] == "b_skill"
     assert files == sorted(f"{name}.{stem}.txt" for name in ("a", "a.b") for stem in stems)
-    assert not [file for file in tmp_path.parent.rglob("*x.txt") if result.folder not in file.parents]
+    assert not [file for file in tmp_path.rglob("*.txt") if result.folder not in file.parents]
 
 
 def test_the_plan_counts_every_condition(tmp_path: Path, server: Loopback) -> None:

@@ -535,11 +535,11 @@ def test_a_search_for_a_hostile_text_and_its_difference_are_only_text(tmp_path: 
 def test_five_megabytes_in_one_line_slow_nothing_and_flood_nothing(tmp_path: Path) -> None:
     cases, lines, header = run_parts("text", LONG)
     folder = write_run(tmp_path, cases, lines, **header)
-    began = time.perf_counter()
+    began = time.process_time()  # others may use the machine
     inspector = inspect(folder)
     html = static(inspector)
     view = do(inspector, {"do": "diff"}, {"do": "search", "words": "AAAA"})
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
     assert len(html) < 60_000
     assert len(json.dumps(view)) < 200_000
     assert view["sides"][0]["answer"]["left_out"] == 5_000_003 - TEXT
