@@ -138,7 +138,7 @@ def validate(
                 words = f"{counted(len(given.items), 'item')} over {counted(len(given.rubrics), 'rubric')}"
                 typer.echo(f"{path}: {words} to calibrate judges by")
                 for note in given.notes:
-                    typer.echo(f"  note: {note}")
+                    typer.echo(_line(f"note: {note}"))
                 continue
             eval_set = load_to_run(path, strict=strict)
             assert eval_set.skill_path is not None
@@ -149,9 +149,9 @@ def validate(
             continue
         typer.echo(f"{path}: {counted(len(eval_set.cases), 'case')}, skill of {len(skill.body)} characters")
         for note in (*eval_set.notes, *(f"{eval_set.skill_ref}: {note}" for note in skill.notes)):
-            typer.echo(f"  note: {note}")
+            typer.echo(_line(f"note: {note}"))
         for finding in lint_set(eval_set):
-            typer.echo(f"  advice: {finding}")
+            typer.echo(_line(f"advice: {finding}"))
     raise typer.Exit(2 if failed else 0)
 
 
@@ -314,6 +314,13 @@ def _set_files(paths: list[Path] | None, *, calibrations: bool = False) -> list[
     if not found:
         raise InputError(Problem("sets", "there is no set here", "name a set file or a folder of them"))
     return found
+
+
+def _line(words: str) -> str:
+    """Words that a file had a part in, on one line below what they are said of."""
+    from .controls import visible
+
+    return f"  {' '.join(visible(words).splitlines())}"
 
 
 def _is_calibration(path: Path) -> bool:

@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .controls import visible
+
 if TYPE_CHECKING:
     from .values import Answer
 
@@ -34,8 +36,10 @@ class Problem:
     fix: str = ""
 
     def __str__(self) -> str:
+        """One line for people; what files and users have put into it steers no terminal."""
         place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.what}{f' — {self.fix}' if self.fix else ''}"
+        words = f"{place}{self.what}{f' — {self.fix}' if self.fix else ''}"
+        return " ".join(visible(words).splitlines())
 
 
 class SkillevalError(Exception):

@@ -25,6 +25,7 @@ from .header import make_header, without_password
 from .job import Job, arun_job, run_job
 from .judge import prompt_hash
 from .live import painter_for
+from .paths import shown
 from .plan import Condition, Plan
 from .progress import Painter, Progress
 from .record import latest
@@ -233,7 +234,8 @@ def _own(resume: str | Path, runs: Path) -> RunFolder:
     """The folder of a regrade; raises RunNotFound."""
     found = find_folder(resume, runs)
     if found is None or "regradeOf" not in RunFolder(found).read_header():
-        raise RunNotFound(Problem(str(resume), "is no regrade that could be resumed", "see `skilleval log`"))
+        fix = f"regrades are the folders *-regrade* in {shown(runs)}"
+        raise RunNotFound(Problem(str(resume), "is no regrade that could be resumed", fix))
     return RunFolder(found)
 
 
@@ -242,9 +244,8 @@ def _source(run: Run | str | Path, runs: Path) -> RunFolder:
     folder = run.folder if isinstance(run, Run) else find_folder(run, runs)
     if folder is None or not (folder / "run.json").is_file():
         name = run.id if isinstance(run, Run) else str(run)
-        raise RunNotFound(
-            Problem(name, "its answers are not here: a run without its folder cannot be graded anew")
-        )
+        what = f"its answers are not here: a run without its folder cannot be graded anew (looked in {shown(runs)})"
+        raise RunNotFound(Problem(name, what, "give the folder of a run, or the runs_dir that it is in"))
     return RunFolder(folder)
 
 

@@ -61,6 +61,43 @@ def wait_for(server: Loopback, calls: int) -> None:
         time.sleep(0.01)
 
 
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e\r\nship gate: PASS"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("validate", "sets/noted.json"),
+        ("validate", "--strict", "sets/noted.json"),
+        ("validate", "sets/wrong.json"),
+        ("run", "--runner", "replay:none", "sets/wrong.json"),
+        ("plan", "sets/wrong.json"),
+        ("dark-room", "sets/wrong.json"),
+        ("validate", "sets/odd.calibration.json"),
+        ("calibrate", "sets/bad.calibration.json"),
+        ("report", HOSTILE),
+        ("regrade", HOSTILE),
+        ("regrade", "--resume", HOSTILE),
+        ("compare", HOSTILE),
+    ],
+    ids=" ".join,
+)
+def test_what_files_and_users_say_steers_no_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
+    odd: dict[str, Any] = {HOSTILE: 1}
+    project(tmp_path, case("a", {**check(), **odd}, **odd), name="noted", **odd)
+    project(tmp_path, case("b", check(HOSTILE), **odd), case("c", check("sniffs", HOSTILE)), name="wrong")
+    item = {"id": "i", "rubric": "r", "task": "t", "answer": "a", "label": True, **odd}
+    judges = {"kind": "calibration", "rubrics": {"r": "R.", HOSTILE: "R."}, "items": [item]}
+    (tmp_path / "sets" / "odd.calibration.json").write_text(json.dumps(judges))
+    bad = {**judges, "items": [{**item, "rubric": HOSTILE + "!"}]}
+    (tmp_path / "sets" / "bad.calibration.json").write_text(json.dumps(bad))
+    done = cli(tmp_path, *words)
+    said = done.stdout + done.stderr
+    assert "red" in said
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said)
+    assert not re.search("^ship gate", said, re.MULTILINE)
+
+
 def test_run_prints_the_result_and_ends_with_the_gate(tmp_path: Path, server: Loopback) -> None:
     path = project(tmp_path, case("a"), case("b"))
     done = cli(tmp_path, "run", str(path), env=environment(server))

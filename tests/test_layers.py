@@ -14,8 +14,9 @@ import skilleval_nb
 PACKAGE = Path(skilleval_nb.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("values", "marked"),
+    ("controls",),
     ("errors",),
-    ("paths", "controls", "pattern_worker", "json_worker", "skills", "models", "weights", "children"),
+    ("paths", "pattern_worker", "json_worker", "skills", "models", "weights", "children"),
     ("sync", "recording", "phrases", "shapes", "foreign", "skill_file", "git", "placebo", "sections"),
     ("pattern_process",),
     ("patterns", "conditions"),
