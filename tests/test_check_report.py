@@ -292,7 +292,7 @@ def test_many_rows_are_fast() -> None:
     ]
     frame = checks_of(*cells)
     assert frame.height == 200_000
-    start = time.perf_counter()
+    start = time.process_time()
     report = check_report(frame)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert report.height == 4000

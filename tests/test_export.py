@@ -248,9 +248,9 @@ def test_five_megabytes_in_one_line_are_cut_soon(tmp_path: Path) -> None:
     cases, lines, header = run_parts("text", LONG)
     del header["regradeOf"]
     folder = write_run(tmp_path, cases, lines, **header)
-    began = time.perf_counter()
+    began = time.process_time()
     made = export_html(folder, tmp_path / "page.html")
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
     assert made.stat().st_size < 1_000_000
     assert "4,800,003 more characters are not shown here" in Page(made).text
 
