@@ -210,20 +210,20 @@ class JudgeError:
 
 
 def known_error(
-    log: str | Path, *, judge_model: str, judge_runner: str, judge_hash: str
+    log: str | Path, *, judge_model: str, judge_runner: str, judge_hash: str, judge_n: int = 1
 ) -> JudgeError | None:
-    """What calibrations say of exactly this judge (its resolved model) and prompt; None where none was made.
+    """What calibrations say of exactly this judge (its resolved model, its votes) and prompt; None where none was made.
 
     Counts the newest whole calibration of each calibration file, and the human labels of each run as they were
     recorded last. None too where there is no log.
     """
-    wanted = (judge_model, judge_runner, judge_hash)
+    wanted = (judge_model, judge_runner, judge_hash, judge_n)
     newest: dict[str, Mapping[str, Any]] = {}
     labelled: dict[str, list[Mapping[str, Any]]] = {}
     last = ""
     for record in calibration_records(log):
         judge = tuple(record.get(key) for key in ("resolvedJudgeModel", "judgeRunner", "judgeHash"))
-        if judge != wanted or record.get("partial"):
+        if (*judge, record.get("judgeN") or 1) != wanted or record.get("partial"):
             continue
         name, last = str(record.get("calibration")), str(record.get("ts") or last)
         newest[name] = record

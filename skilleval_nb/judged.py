@@ -22,7 +22,8 @@ def judge_error(
     model, runner, prompt = (header.get(name) for name in ("resolvedJudgeModel", "judgeRunner", "judgeHash"))
     if not (model and runner and prompt):
         return None
-    error = known_error(log, judge_model=model, judge_runner=runner, judge_hash=prompt)
+    votes = int(header.get("judgeN") or 1)
+    error = known_error(log, judge_model=model, judge_runner=runner, judge_hash=prompt, judge_n=votes)
     if error is None:
         return None
     return {

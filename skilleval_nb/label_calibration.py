@@ -13,7 +13,7 @@ from .finder import LOG, find_folder, resolve_runs_dir
 from .folder import HEADER, RunFolder, make_runs_dir
 from .gate import counted
 from .judge_log import FROM_LABELS
-from .labels import HasFolder, folder_of, read_labels
+from .labels import HasFolder, folder_of, newest
 from .log import append_record
 from .record import clip, latest
 from .values import Outcome, TrialKey, utc_now
@@ -137,13 +137,15 @@ def _labelled(folder: Path, header: Mapping[str, Any]) -> dict[tuple[TrialKey, i
             for (key, check), passed in _labelled(before, old).items()
             if earlier[key.case_id][check - 1] in checks.get(key.case_id, [])[check - 1 : check]
         }
-    for label in sorted(
-        read_labels(folder), key=lambda one: one.check is not None
-    ):  # one on the check goes last
-        of_case = [check.get("kind") for check in checks.get(label.case_id, [])]
-        number = label.check or (1 if of_case == ["judge"] else 0)
+    said = sorted(newest(folder).items(), key=lambda one: one[0][3] is not None)  # one on the check goes last
+    for (case_id, condition, trial, check), (label, _) in said:
+        of_case = [check.get("kind") for check in checks.get(case_id, [])]
+        number = check or (1 if of_case == ["judge"] else 0)
         if 0 < number <= len(of_case) and of_case[number - 1] == "judge":
-            found[TrialKey(label.case_id, label.condition, label.trial), number] = label.passed
+            key = (TrialKey(case_id, condition, trial), number)
+            found.pop(key, None)  # one taken back takes back what was said of the run before it too
+            if label is not None:
+                found[key] = label.passed
     return found
 
 

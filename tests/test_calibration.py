@@ -570,7 +570,11 @@ def test_an_interrupt_ends_the_judge_and_keeps_what_was_judged(
     kept = Calibration(record).agreement
     assert (kept.judged, kept.missing, kept.abstained) == (3, 5, 0)
     assert "decided 3/8 items · 5 never asked" in str(Calibration(record))
-    judge_of = {"judge_model": "sonnet", "judge_runner": "scripted", "judge_hash": prompt_hash()}
+    judge_of: dict[str, Any] = {
+        "judge_model": "sonnet",
+        "judge_runner": "scripted",
+        "judge_hash": prompt_hash(),
+    }
     assert known_error(tmp_path / "runs" / "log.jsonl", **judge_of) is None
     whole = calibrated(path, runner=Scripted(lambda request: verdict(True)))
     assert whole.record["driftReason"] == "the first calibration with these items, repeats and votes"
@@ -752,7 +756,7 @@ def test_what_stands_oddly_in_a_log_reads_as_null(tmp_path: Path) -> None:
 # --- the known error ---------------------------------------------------------------------------------------
 
 
-def sonnet(log: Path, **more: str) -> dict[str, Any]:
+def sonnet(log: Path, **more: Any) -> dict[str, Any]:
     return {
         "log": log, "judge_model": "claude-sonnet-4-6", "judge_runner": "anthropic", "judge_hash": prompt_hash(),
         **more,
@@ -773,8 +777,16 @@ def test_the_error_of_exactly_this_judge_and_prompt(tmp_path: Path, server: Loop
     assert (found.ts, found.calibrations) == (last.record["ts"], ("house.calibration",))
     assert (found.sensitivity.value, found.specificity.value) == (0.75, 0)
     assert str(found).startswith("passes 3/4 (75%, 95% CI 30…95%) of what people pass, fails 0/4 (0%")
-    for other in ({"judge_model": "sonnet"}, {"judge_runner": "claude"}, {"judge_hash": "0" * 16}):
+    others: list[dict[str, Any]] = [
+        {"judge_model": "sonnet"}, {"judge_runner": "claude"}, {"judge_hash": "0" * 16}, {"judge_n": 3},
+    ]  # fmt: skip
+    for other in others:
         assert known_error(**sonnet(log, **other)) is None
+    calibrated(path, judge_n=3)
+    of_three = known_error(**sonnet(log, judge_n=3))
+    assert of_three is not None
+    assert of_three.n == 8
+    assert known_error(**sonnet(log)) == found, "what most of three votes say is another judge"
 
 
 def test_calibrations_of_several_files_count_together_each_once(tmp_path: Path, server: Loopback) -> None:

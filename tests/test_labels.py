@@ -257,6 +257,20 @@ def test_labels_count_for_a_regrade_by_another_judge(tmp_path: Path, world: Worl
     assert agreement_with_labels(regraded).agreement.tn == 1
 
 
+@pytest.mark.parametrize("given", [1, None], ids=["on the check", "on the trial"])
+def test_a_label_that_is_taken_back_in_a_regrade_counts_for_its_run_alone(
+    tmp_path: Path, world: World, given: int | None
+) -> None:
+    run = made(tmp_path)
+    for condition in ("baseline", "skill"):
+        add_label(run, "one", condition, 1, True, check=given)
+    regraded = se.regrade(run, progress=False)
+    assert agreement_with_labels(regraded).agreement.items == 2
+    add_label(regraded, "one", "skill", 1, None, check=given)
+    assert agreement_with_labels(regraded).items["item"].to_list() == [f"{regraded.id}/one.baseline.1#1"]
+    assert agreement_with_labels(run).agreement.items == 2
+
+
 # --- in the log --------------------------------------------------------------------------------------------
 
 
