@@ -9,6 +9,7 @@ from typing import Any
 
 from .cases import Case, EvalSet
 from .checks import CheckReader
+from .comparable import named
 from .errors import InputError, Problem
 from .paths import project_root
 from .sets import load_set
@@ -83,7 +84,8 @@ def set_to_grade(
         changed = checks if isinstance(checks, EvalSet) else load_set(checks)
         cases = _matched(stored, changed)
         limit = changed.max_tokens
-        return replace(base, cases=cases, raw=changed.raw, max_tokens=limit, notes=changed.notes)
+        said = (*changed.notes, *_left_out(stored, changed))
+        return replace(base, cases=cases, raw=changed.raw, max_tokens=limit, notes=said)
     if unknown := [name for name in checks if name not in stored]:
         known = ", ".join(list(stored)[:20])
         raise InputError(
@@ -92,6 +94,16 @@ def set_to_grade(
     notes: list[str] = []
     cases = tuple(cases_of_run(header, checks, notes).values())
     return replace(base, cases=cases, notes=tuple(notes))
+
+
+def _left_out(stored: Mapping[str, Case], changed: EvalSet) -> list[str]:
+    """Which cases are not graded, as only one side has them."""
+    ids = [case.id for case in changed.cases]
+    sides = {
+        "the changed set has them not": [name for name in stored if name not in ids],
+        "the run has not answered them": [name for name in ids if name not in stored],
+    }
+    return [f"left out, as {why}: {named(names)}" for why, names in sides.items() if names]
 
 
 def _matched(stored: Mapping[str, Case], changed: EvalSet) -> tuple[Case, ...]:

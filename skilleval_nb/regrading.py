@@ -105,7 +105,8 @@ def _prepare(
 ) -> Job | Run:
     """Everything that can be refused is refused here, before a file is written or a call is made."""
     wishes: dict[str, Any] = {
-        "judge_model": judge_model, "judge_n": judge_n or 1, "concurrency": concurrency, "timeout_s": timeout_s,
+        "judge_model": judge_model, "judge_n": 1 if judge_n is None else judge_n, "concurrency": concurrency,
+        "timeout_s": timeout_s,
         "max_cost_usd": max_cost_usd, "max_tokens_total": max_tokens_total, "runner": runner or "auto",
     }  # fmt: skip
     if problems := problems_of(wishes):
@@ -225,7 +226,7 @@ def _taken_over(old: Mapping[str, Any]) -> dict[str, Any]:
     """What a regrade's header says of the run whose answers it grades."""
     names = (
         *("set", "setPath", "skill", "skillHash", "runner", "runnerVersion", "delivery", "model"),
-        *("requestedModel", "resolvedModel", "subset", "systems"),
+        *("requestedModel", "resolvedModel", "subset", "systems", "maxDrop"),
     )
     return {"kind": "regrade", "regradeOf": old["runId"], **{name: old.get(name) for name in names}}
 

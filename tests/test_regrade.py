@@ -147,6 +147,10 @@ def test_a_changed_set_file_is_taken_for_the_checks(tmp_path: Path, world: World
     changed = project(tmp_path, case("a", check(pattern="plain")), case("c"))
     after = se.regrade(before, checks=changed, progress=False)
     assert [item["id"] for item in after.record["cases"]] == ["a"]
+    assert after.record["warnings"] == [
+        "left out, as the changed set has them not: b",
+        "left out, as the run has not answered them: c",
+    ]
     assert after.gate == "REGRESSION"
     assert after.record["setHash"] != before.record["setHash"]
     assert len(world.executed) == 4
@@ -393,6 +397,13 @@ def test_run_set_resumes_the_last_run_and_not_its_regrade(tmp_path: Path, world:
     assert run(path, resume="last").id == before.id
 
 
+def test_a_limit_on_the_drop_holds_for_the_regrade_too(tmp_path: Path, world: World) -> None:
+    before = run(project(tmp_path, case("a", judged()), case("b")), max_drop=0.5)
+    after = se.regrade(before, progress=False)
+    assert (before.gate, before.exit_code) == (after.gate, after.exit_code) == ("PASS", 1)
+    assert "max drop 50%: not held (the interval of Δ begins at −100%)" in str(after)
+
+
 def test_inside_a_running_loop(tmp_path: Path, world: World) -> None:
     before = run(project(tmp_path, case("a", judged())))
 
@@ -412,6 +423,6 @@ def test_votes_and_budget(tmp_path: Path, world: World) -> None:
     cut = se.regrade(before, max_tokens_total=5_000, concurrency=1, progress=False)
     assert len(world.judged) == 2  # 3,218 tokens a call: the second reaches the limit
     assert (cut.record["partial"], cut.record["trialsMeasured"]) == ("budget", 2)
-    for wrong in ({"judge_n": 2}, {"concurrency": 0}, {"timeout_s": -1.0}):
+    for wrong in ({"judge_n": 2}, {"judge_n": 0}, {"concurrency": 0}, {"timeout_s": -1.0}):
         with pytest.raises(InputError):
             se.regrade(before, **wrong)
