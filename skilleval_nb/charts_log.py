@@ -36,21 +36,11 @@ MARKS = {
 TITLE = "Δ pass rate over the log"
 NEEDED = ("run_id", "ts", "set", "delta", "graded", "baseline_pass", "skill_pass")
 USEFUL = (
-    *(
-        "kind",
-        "skill_hash",
-        "gate",
-        "look",
-        "confirm",
-        "baseline_reused",
-        "subset",
-        "partial",
-        "trials_planned",
-    ),
-    *("delta_estimate", "delta_low", "delta_high", "errors", "evidence"),
+    *("kind", "skill_hash", "gate", "look", "confirm", "baseline_reused", "subset", "partial"),
+    *("delta_estimate", "delta_low", "delta_high"),
     *("set_hash", "judge_model", "delivery", "n", *MODEL),
 )
-ALIKE = (("set_hash", "contents of the set"), ("resolved_model", "models"), ("model", "models"),
+ALIKE = (("set_hash", "versions of the set"), ("resolved_model", "models"), ("model", "models"),
          ("judge_model", "judges"), ("delivery", "deliveries"), ("n", "values of n"))  # fmt: skip
 
 
@@ -255,9 +245,9 @@ def _sentence(part: pl.DataFrame, rows: Sequence[Row]) -> str:
     head = f"{shown(part['set'][0], 60)}: {counted(part.height, 'run')}"
     head += f" of {counted(versions, 'version')} of the skill" if versions else ""
     head += f", not alike in {', '.join(differ)}" if differ else ""
-    told = rows[-NAMED:]
-    more = f", the newest {len(told)}" if len(told) < part.height else ""
-    return f"{head}{more}. {' '.join(map(_run_words, told))}"
+    newest = rows[-NAMED:]
+    more = f", the newest {len(newest)}" if len(newest) < part.height else ""
+    return f"{head}{more}. {' '.join(map(_run_words, newest))}"
 
 
 def _run_words(row: Row) -> str:

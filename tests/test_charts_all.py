@@ -121,7 +121,7 @@ def test_every_public_chart_is_tested_here() -> None:
 
 
 @every
-@pytest.mark.parametrize("number", [1, 40, 200])
+@pytest.mark.parametrize("number", [1, 200])
 def test_a_chart_has_title_words_and_few_rows_at_any_size(kind: Kind, number: int) -> None:
     chart = kind.draw(kind.frame(number, "n"))
     spec = chart.to_dict()
@@ -145,7 +145,7 @@ def test_a_chart_has_title_words_and_few_rows_at_any_size(kind: Kind, number: in
 
 @every
 def test_a_chart_is_drawn_without_a_network_or_a_warning(kind: Kind) -> None:
-    assert svg(kind.draw(kind.frame(5, "n"))).startswith("<svg")
+    assert svg(kind.draw(kind.frame(40, "n"))).startswith("<svg")
 
 
 @every
