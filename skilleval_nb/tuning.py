@@ -120,9 +120,9 @@ class TuneSession(SkillTexts):
             try:
                 return self._done(await task)
             except asyncio.CancelledError:
-                task.cancel()
+                run = self._broken_off(job)
                 if self._stopped:
-                    return self._broken_off(job)
+                    return run
                 raise
 
     def confirm(self) -> Run:

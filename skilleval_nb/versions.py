@@ -137,6 +137,7 @@ class Versions:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(".part", ".", self.folder)
             part = Path(name)
+            part.chmod(0o644)  # as a run's other files
             with os.fdopen(handle, "wb") as file:
                 file.write(text.encode())
                 file.flush()

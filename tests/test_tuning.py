@@ -22,9 +22,12 @@ from worlds import BODY, SKILL, case, check, judged, project
 import skilleval_nb as se
 from skilleval_nb.errors import InputError, SkillChanged, SkillError
 from skilleval_nb.folder import RunFolder
+from skilleval_nb.progress import Quiet
 from skilleval_nb.tuning import TuneSession
+from skilleval_nb.versions import Versions
 
 EDITED = SKILL.replace(BODY, f"{BODY} Always.")
+SKILL_PATH = Path("/project/skills/magic/SKILL.md")
 
 
 def is_judge(body: dict[str, Any]) -> bool:
@@ -344,6 +347,26 @@ def test_a_new_frontmatter_is_a_version_of_the_same_skill(tmp_path: Path, server
     assert tuned.text_of(run.record["skillHash"][:6]) == SKILL
 
 
+def test_versions_that_are_kept_at_once_do_not_mix(tmp_path: Path) -> None:
+    texts = [SKILL.replace("the magic", f"the {number}. magic") for number in range(6)]
+    kept: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda text=text: kept.append((text, Versions(tmp_path, SKILL_PATH).keep(text)))
+        )
+        for text in texts * 3
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = Versions(tmp_path, SKILL_PATH)
+    assert sorted(map(found.text_of, found.all())) == texts
+    assert all(found.text_of(version) == text for text, version in kept)
+    assert len(kept) == 18
+    assert not [path for path in found.folder.iterdir() if path.suffix != ".md"]
+
+
 def test_going_back_keeps_what_was_there(tmp_path: Path, server: Loopback) -> None:
     tuned = session(tmp_path)
     first = tuned.run(SKILL).record["skillHash"]
@@ -403,7 +426,16 @@ def test_saving_replaces_the_file_in_one_step_and_keeps_both_texts(tmp_path: Pat
     assert [tuned.text_of(name) for name in tuned.versions["version"]] == [SKILL, EDITED]
     assert [path.name for path in tuned.path.parent.iterdir()] == ["SKILL.md"]
     tuned.save("")  # a draft of nothing is the author's business
+    tuned.save("")
     assert on_disk(tuned) == ""
+
+
+def test_an_empty_file_can_be_begun_with(tmp_path: Path, server: Loopback) -> None:
+    tuned = session(tmp_path, skill="")
+    tuned.save()
+    assert tuned.versions.is_empty()
+    tuned.save(SKILL)
+    assert tuned.run().gate == "PASS"
 
 
 def test_what_others_have_changed_is_not_saved_over(tmp_path: Path) -> None:
@@ -607,6 +639,47 @@ def test_a_killed_process_loses_nothing_that_had_finished(tmp_path: Path, server
     again.go_back(name)
     assert again.run().record["reused"] == {"baseline": 1, "skill": 1}
     assert len(server.requests) == 2
+
+
+class StopsAtOnce(Quiet):
+    """Stops the session as soon as a run begins."""
+
+    session: TuneSession
+
+    def start(self, title: str, counts: Any) -> None:
+        super().start(title, counts)
+        self.session.stop()
+
+
+def test_a_run_can_be_stopped_before_its_first_trial_ends(tmp_path: Path, server: Loopback) -> None:
+    server.reply = lambda body, count: sleep(60)
+    painter = StopsAtOnce()
+    tuned = painter.session = session(tmp_path, progress=painter)
+    for run in (tuned.run(), asyncio.run(tuned.arun())):
+        assert (run.record["partial"], run.record["trialsMeasured"], run.gate) == (
+            "interrupted",
+            0,
+            "NOT MEASURED",
+        )
+        assert run.record["graded"] == 0
+
+
+def test_an_interrupt_is_raised_and_keeps_what_is_finished(tmp_path: Path, server: Loopback) -> None:
+    tuned = session(tmp_path)
+    server.reply = slowly
+
+    def interrupt() -> None:
+        until(lambda: finished(tmp_path) == 2)
+        signal.raise_signal(signal.SIGINT)
+
+    behind = Behind(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tuned.run()
+    behind.result()
+    assert tuned.last_run is not None
+    assert tuned.last_run.record["trialsMeasured"] == 2
+    server.reply = magic
+    assert tuned.run().record["reused"] == {"baseline": 1, "skill": 1}
 
 
 # --- what a session is asked for ---------------------------------------------------------------------------
