@@ -474,7 +474,8 @@ def test_a_change_while_it_is_saved_is_noticed_too(tmp_path: Path, monkeypatch: 
 
     def meddle(path: Path, mode: int) -> None:
         chmod(path, mode)
-        tuned.path.write_text("theirs", encoding="utf-8")
+        if path.parent == tuned.path.parent:
+            tuned.path.write_text("theirs", encoding="utf-8")
 
     monkeypatch.setattr(Path, "chmod", meddle)
     with pytest.raises(SkillChanged):
