@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -242,6 +243,36 @@ def test_what_is_to_be_new_evidence_is_drawn_anew_on_a_seeded_runner(tmp_path: P
     assert tuned.e_value.runs == 3
 
 
+def test_the_same_draws_count_once(tmp_path: Path, server: Loopback) -> None:
+    tuned = session(tmp_path)
+    tuned.run()
+    server.reply = slowly
+    behind = Behind(tuned.top_up)
+    until(lambda: finished(tmp_path) == 4 + 2)
+    tuned.stop()
+    stopped = behind.result()
+    server.reply = magic
+    again = session(tmp_path)  # another kernel, which knows nothing of the run that was stopped
+    again.top_up()
+    assert (again.e_value.pairs, again.e_value.runs) == (2, 1)
+    se.run_set(tmp_path / "sets/magic.json", resume=stopped.id, runner="anthropic", progress=False)
+    assert len(again.history) == 3
+    assert (again.e_value.pairs, again.e_value.runs) == (2, 1)
+
+
+def test_a_reused_trial_counts_never_whatever_its_run_says(tmp_path: Path, server: Loopback) -> None:
+    tuned = session(tmp_path)
+    tuned.run()
+    tuned.top_up()
+    lines = tuned.log.read_text().splitlines()
+    record = json.loads(lines[-1])
+    for item in record["cases"]:
+        item["results"][0]["trials"][0]["reused"] = True
+    tuned.log.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
+    assert (tuned.e_value.value, tuned.e_value.pairs) == (None, 0)
+    assert "no pair of its fresh runs was measured" in str(tuned.e_value)
+
+
 # --- history -----------------------------------------------------------------------------------------------
 
 
@@ -345,6 +376,14 @@ def test_a_new_frontmatter_is_a_version_of_the_same_skill(tmp_path: Path, server
     assert tuned.versions["version"].to_list() == [run.record["skillHash"], f"{run.record['skillHash']}-2"]
     assert [tuned.text_of(name) for name in tuned.versions["version"]] == [SKILL, other]
     assert tuned.text_of(run.record["skillHash"][:6]) == SKILL
+
+
+def test_versions_stay_in_order_whatever_the_clock_says(tmp_path: Path) -> None:
+    found = Versions(tmp_path, SKILL_PATH)
+    first = found.keep(SKILL)
+    os.utime(first.path, (4e9, 4e9))
+    second = found.keep(EDITED)
+    assert [version.name for version in found.all()] == [first.name, second.name]
 
 
 def test_versions_that_are_kept_at_once_do_not_mix(tmp_path: Path) -> None:
