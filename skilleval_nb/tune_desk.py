@@ -137,6 +137,9 @@ class TuneDesk:
             self.said = f"a {self.running} is under way: stop it, or wait for its end"
             return
         self.running, self.said, self._lines = RUNS[word], f"{RUNS[word]} begins", []
+        last = self.session.last_version if word in ("confirm", "top_up") else None
+        if last is not None and self.session.text_of(last) != self.session.text:
+            self.said += f": of version {short(last)}, which ran last, not of the text in the editor"
         self.progress = {"done": 0, "total": 0, "text": ""}
         self._thread = threading.Thread(target=self._work, args=(word,), name="skilleval tune", daemon=True)
         self._thread.start()

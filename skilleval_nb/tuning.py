@@ -145,11 +145,16 @@ class TuneSession(SkillTexts):
 
         No reused trial counts, and no run that led to the choice of this text.
         """
-        try:
-            version = self._frozen()
-        except InputError:
+        version = self._last_run()
+        if version is None:
             return EValue(None, None, reason="nothing was run yet")
         return fresh_evidence(self.log, version.hash, self.set_name, self._paths)
+
+    @property
+    def last_version(self) -> str | None:
+        """The version of the last run, which `confirm` and `top_up` run; None where nothing was run yet."""
+        version = self._last_run()
+        return None if version is None else version.name
 
     def stop(self) -> None:
         """Ends the run in progress, from another thread: what is finished is kept, and the next run takes it over."""
@@ -214,22 +219,22 @@ class TuneSession(SkillTexts):
 
     def _afresh(self, kind: str, **settings: Any) -> Job | Run:
         """A job of the last run's text with draws of its own, or the one of its kind that was stopped."""
-        version = self._frozen()
+        version = self._last_run()
+        if version is None:
+            raise InputError(Problem("", "there is no run of this skill to go on with", "run() first"))
         self._kind = (kind, version.name)
         if (stopped := self._unfinished.pop(self._kind, None)) is not None:
             with suppress(RunNotFound):  # the set has changed since
                 return self._job(version, resume=stopped)
         return self._job(version, draw=1 + runs_of_set(self.log, self.set_name), **settings)
 
-    def _frozen(self) -> Version:
+    def _last_run(self) -> Version | None:
         """The version of the last run: of this session, else of the log."""
         if self._last is not None:
             return self._last
         kept = {version.name: version for version in self._kept.all()}
-        for name in reversed(self.history["version"].to_list()):
-            if name in kept:
-                return kept[name]
-        raise InputError(Problem("", "there is no run of this skill to go on with", "run() first"))
+        ran = reversed(self.history["version"].to_list())
+        return next((kept[name] for name in ran if name in kept), None)
 
     def _job(self, version: Version, **settings: Any) -> Job | Run:
         given = self._settings["runner"]

@@ -124,6 +124,22 @@ def test_fresh_confirm_and_top_up_do_what_they_say(tmp_path: Path, server: Loopb
     assert len(server.requests) == 12
 
 
+def test_a_confirmation_of_another_text_than_the_editors_says_so(tmp_path: Path, server: Loopback) -> None:
+    opened = panel(tmp_path)
+    send(opened, {"do": "run"})
+    server.reply = lambda body, count: sleep(0.5, magic(body))
+    view = told(opened, {"do": "confirm"}, typed=EDITED)
+    name = opened.session.check(SKILL).skill.hash
+    assert (
+        view["said"]
+        == f"confirmation begins: of version {name[:8]}, which ran last, not of the text in the editor"
+    )
+    assert opened.wait(30)
+    assert opened.session.history["version"].to_list() == [name, name]
+    assert told(opened, {"do": "confirm"}, typed=SKILL)["said"] == "confirmation begins"
+    assert opened.wait(30)
+
+
 def test_stop_works_while_a_run_goes_on_and_nothing_else_starts(tmp_path: Path, server: Loopback) -> None:
     opened = panel(tmp_path)
     server.reply = slowly
