@@ -77,6 +77,19 @@ class FileCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteCheck:
+    """The skill that the host must reach for, or where `negated` must not; `kind` is `trigger`.
+
+    `skill` is a name; `*` stands for any skill. With `pattern` True it is a regular expression over the name.
+    """
+
+    skill: str
+    negated: bool = False
+    pattern: bool = False
+    kind: str = "trigger"
+
+
+@dataclass(frozen=True, slots=True)
 class UnsupportedCheck:
     """A check of another tool that is not run here: its own `kind`, `raw` as JSON text, and `why` it is not."""
 
@@ -86,7 +99,15 @@ class UnsupportedCheck:
 
 
 Check = (
-    PatternCheck | JudgeCheck | RegexCheck | TextCheck | JsonCheck | SizeCheck | FileCheck | UnsupportedCheck
+    PatternCheck
+    | JudgeCheck
+    | RegexCheck
+    | TextCheck
+    | JsonCheck
+    | SizeCheck
+    | FileCheck
+    | RouteCheck
+    | UnsupportedCheck
 )
 """Values: equal, and with the same `str`, only where they check the same."""
 
@@ -119,6 +140,8 @@ def _detail(check: Check) -> str:
             return f" {_quoted(path)}"
         case FileCheck(path=path, value=value):
             return f" {_quoted(path)} with {_quoted(value or '')}"
+        case RouteCheck(skill=skill):
+            return f" {_quoted(skill)}"
         case UnsupportedCheck():
             return " (never run here)"
 
@@ -135,11 +158,24 @@ def clip_line(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseFile:
+    """A file that a suite's case comes with: `path` as the set has it, `found` where it is.
+
+    `content` is its text where the set itself holds it; `found` is then None.
+    """
+
+    path: str
+    found: Path | None = None
+    content: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One prompt with its checks; `difficulty` is 1, 2, 3 or None (untagged), `raw` the file's own words.
 
     `cluster` names the cases that are variants of one another, `split` the part of the set that a case is in
-    (such as `heldout`); None: the file says nothing.
+    (such as `heldout`); None: the file says nothing. `name` is a suite's own name for the case, `files` what it
+    comes with.
     """
 
     id: str
@@ -149,6 +185,8 @@ class Case:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     cluster: str | None = None
     split: str | None = None
+    name: str | None = None
+    files: tuple[CaseFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,6 +196,8 @@ class EvalSet:
     `skill_ref` is the path as the file gives it, `skill_path` where it was found (None: not there).
     `notes` are things worth knowing that are not errors: unknown keys kept, untagged difficulties, a
     missing skill. `root` is the project's root, which `runs_dir` is relative to. `raw` is the whole file.
+    `kind` is `eval` (a gate set), `trigger` or `suite`; `skill_name` the name of the skill that a trigger set or a
+    suite is about.
     """
 
     kind: str
@@ -171,6 +211,7 @@ class EvalSet:
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    skill_name: str | None = None
 
     @cached_property
     def hash(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .changes import before_line, change_counts, change_rows
 from .gate import CaseCells, Cell, Decision, decide, majority, percent
 from .ledger import ledger
-from .values import Gate, Grade, Outcome, Trial, TrialKey, Usage
+from .values import Event, Gate, Grade, Outcome, Trial, TrialKey, Usage
 
 SCHEMA = 1
 EVIDENCE_LIMIT = 120
@@ -56,10 +56,22 @@ def trial_line(trial: Trial, address: Address | None) -> dict[str, Any]:
             costUsd=_rounded(answer.cost_usd, 8),
             settings=dict(answer.settings) or None,
             text=answer.text,
+            events=[_event_line(event) for event in answer.events] or None,
         )
+    if trial.facts:
+        line["facts"] = dict(trial.facts)
     if trial.grades:
         line["checks"] = [_grade_line(grade) for grade in trial.grades]
     return line
+
+
+def _event_line(event: Event) -> dict[str, Any]:
+    return {
+        "type": event.type,
+        **_present(
+            name=event.name or None, text=event.text or None, id=event.id, failed=event.failed or None
+        ),
+    }
 
 
 def _grade_line(grade: Grade) -> dict[str, Any]:
@@ -250,7 +262,7 @@ def _compact(line: Mapping[str, Any]) -> dict[str, Any]:
     """A trial as the log keeps it: no text, evidence no longer than a line."""
     kept = (
         *("trial", "outcome", "reason", "tokens", "latencyS"),
-        *("costUsd", "model", "stopReason", "reused", "from"),
+        *("costUsd", "model", "stopReason", "reused", "from", "facts"),
     )
     trial = {name: line[name] for name in kept if line.get(name) is not None}
     if "reason" in trial:

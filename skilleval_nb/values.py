@@ -95,12 +95,29 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that an agent did, in its order.
+
+    `type` is `message`, `tool_call`, `tool_result`, `denied` (a permission refused), `file_change` or `error`;
+    `name` the tool's or the file's, `text` its input or its words (clipped), `id` pairs a call with its result.
+    `failed` is True for a result that is an error.
+    """
+
+    type: str
+    name: str = ""
+    text: str = ""
+    id: str | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What came back: the whole text, and what the provider said about it.
 
     `model` is the one that answered, by its own word. `stop_reason` uses the Messages API's names.
     `usage` is None with a `usage_reason`. `data` is the parsed object where the provider itself returned
     one for `Request.schema`. `calls` counts the HTTP or CLI attempts. `settings` holds the sampling used.
+    `events` are what an agent did on the way.
     """
 
     text: str
@@ -113,6 +130,7 @@ class Answer:
     calls: int = 1
     data: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +181,8 @@ class Trial:
 
     `answer` is None where nothing came back. `latency_s` is the executor's wall time with retries and
     pauses, `calls` the attempts of the runner. `attempt` counts from 1 over resumes. `taken_from` is the run
-    that the answer comes from, where it is graded anew.
+    that the answer comes from, where it is graded anew. `facts` is what a kind of set keeps of a trial besides: a
+    small JSON object, which stands in the log too.
     """
 
     key: TrialKey
@@ -176,3 +195,4 @@ class Trial:
     calls: int = 1
     ended_at: str = ""
     taken_from: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)

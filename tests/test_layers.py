@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stats",),
     ("lint_checks", "lint_words", "lint_cases", "skill_text"),
     ("runners", "agreement"),
+    ("agents",),
     ("claude_output", "runner_local_engine"),
     ("runner_anthropic", "runner_claude", "runner_local", "runner_replay"),
     ("settings",),
