@@ -16,7 +16,7 @@ const HELP = [
   ["p x u", "label: pass, fail, take it back"], ["n", "write a note"], ["e", "show long texts whole, or cut"],
   ["Esc", "leave a field"], ["?", "this list"],
 ];
-const SLOW_MS = 1500;
+const SLOW_MS = 2500;
 let views = 0;
 
 function render({model, el}) {
