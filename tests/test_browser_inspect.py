@@ -26,8 +26,9 @@ axe = pytest.importorskip(
 PLAIN, EVIL, RELOAD = "20261130T181500Z-plain", "20261130T181500Z-evil", "20261130T181500Z-reload"
 OPEN = "from skilleval_nb.inspector import inspect\ninspect({run!r})"
 BIG = "big"
-FROZEN = "import ctypes\nprint('frozen', flush=True)\nctypes.PyDLL(None).sleep(8)"
-"""Keeps the interpreter's lock: a cell that only waits leaves the inspector alive, as its messages have a thread."""
+FROZEN = "import ctypes\nprint('frozen', flush=True)\nctypes.PyDLL(None).open(b'gate', 0)"
+"""Keeps the interpreter's lock until the test opens the pipe `gate`: a cell that only waits leaves the inspector
+alive, as its messages have a thread."""
 
 
 def answered(name: str, condition: str, outcome: str, trial: int, note: str) -> dict[str, Any]:
@@ -86,6 +87,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     saved = new_code_cell(OPEN.format(run=EVIL), outputs=[new_output("display_data", data=data)])
     nbformat.write(new_notebook(cells=[saved], metadata=kernel), root / "saved.ipynb")
+    os.mkfifo(root / "gate")
     return root
 
 
@@ -205,6 +207,7 @@ def test_every_transcript_is_a_key_away_and_a_label_is_in_the_log(
     look.status("waiting for the kernel: it is busy, or gone; nothing was labelled")
     look.press("x")
     look.status("not labelled: the case that was asked for is not here yet")
+    (root / "gate").write_bytes(b"")
     look.shows("2 of 12 cases")
     look.press("p")
     look.status("saved: pass · case-01 · baseline · trial 1")
