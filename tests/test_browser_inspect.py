@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,12 @@ axe = pytest.importorskip(
 PLAIN, EVIL, RELOAD = "20261130T181500Z-plain", "20261130T181500Z-evil", "20261130T181500Z-reload"
 OPEN = "from skilleval_nb.inspector import inspect\ninspect({run!r})"
 BIG = "big"
-FROZEN = "import ctypes\nprint('frozen', flush=True)\nctypes.PyDLL(None).open(b'gate', 0)"
+FROZEN = """\
+import ctypes, os
+if os.path.exists('gate'):
+    print('frozen', flush=True)
+    ctypes.PyDLL(None).open(b'gate', 0)
+"""
 """Keeps the interpreter's lock until the test opens the pipe `gate`: a cell that only waits leaves the inspector
 alive, as its messages have a thread."""
 
@@ -87,7 +93,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     saved = new_code_cell(OPEN.format(run=EVIL), outputs=[new_output("display_data", data=data)])
     nbformat.write(new_notebook(cells=[saved], metadata=kernel), root / "saved.ipynb")
-    os.mkfifo(root / "gate")
     return root
 
 
@@ -199,6 +204,7 @@ def test_every_transcript_is_a_key_away_and_a_label_is_in_the_log(
     look.box.locator("input").fill("")
     look.press("Enter")
     look.shows("1 of 12 cases")
+    os.mkfifo(root / "gate")
     look.cells.nth(1).locator(".jp-InputArea-editor").click()
     look.press("Control+Enter")  # nothing in the kernel moves for a while
     look.says("ctypes", "frozen")
@@ -208,6 +214,7 @@ def test_every_transcript_is_a_key_away_and_a_label_is_in_the_log(
     look.press("x")
     look.status("not labelled: the case that was asked for is not here yet")
     (root / "gate").write_bytes(b"")
+    (root / "gate").unlink()
     look.shows("2 of 12 cases")
     look.press("p")
     look.status("saved: pass · case-01 · baseline · trial 1")
