@@ -129,9 +129,9 @@ def test_a_loaded_set_and_another_skill_are_taken(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetError):
+    with pytest.raises(SetError, match=r"none\.json: no set can be read here"):
         lint_set(tmp_path / "none.json")
-    with pytest.raises(SkillError):
+    with pytest.raises(SkillError, match=r"none\.md"):
         lint_set(project(tmp_path, *clean()), skill_path=tmp_path / "none.md")
 
 

@@ -356,13 +356,14 @@ async def part():
 
 @real_model
 def test_one_model_serves_every_runner_of_the_file_and_every_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask(request(max_tokens=1))
+    (first,) = ask(request(max_tokens=1))
 
     def load_again(*_: object) -> None:
         raise AssertionError("the model was loaded a second time")
 
     monkeypatch.setattr(runner_local_engine, "Engine", load_again)
-    ask(request(max_tokens=1))
+    (second,) = ask(request(max_tokens=1))
+    assert (second.text, second.stop_reason) == (first.text, "max_tokens")
 
 
 # --- the sets of our own -----------------------------------------------------------------------------------
